@@ -11,6 +11,7 @@ import threading
 import pytest
 
 from pqbase.ending import Ending, watch_stdin
+from tools import ended
 from waiting import LIMIT_S
 
 SOURCE = os.pathsep.join(sys.path)
@@ -74,13 +75,7 @@ print("ended")
 
 def test_a_signal_that_comes_while_the_event_is_locked_ends_it() -> None:
     """The handler runs in the thread that waits, sometimes between two waits: it must take no lock."""
-    done = subprocess.run(
-        [sys.executable, "-c", IN_THE_LOCK],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        env={**os.environ, "PYTHONPATH": SOURCE},
-    )
+    done = ended([sys.executable, "-c", IN_THE_LOCK], LIMIT_S, env={**os.environ, "PYTHONPATH": SOURCE})
     assert (done.returncode, done.stdout) == (0, "ended\n")
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from pqevidence.plan import Cell
 from pqevidence.scenario import Overrides, Scenario, load_scenario
@@ -299,12 +299,35 @@ class FakeLab:
 
     def scenario(self, cells: int = 3) -> Scenario:
         """One suite, `cells` repetitions, a short session and one bulk step."""
+        return self.asked("traffic: {session_s: 5}\nbulk: {rates_pps: [600]}\n", repetitions=cells)
+
+    def asked(self, text: str, **overrides: Any) -> Scenario:
+        """One suite, and what `text` says beside it."""
         file = self.root / "test.yml"
-        file.write_text(
-            "schema: pqlab/scenario/v1\nname: test\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
-            "traffic: {session_s: 5}\nbulk: {rates_pps: [600]}\n"
-        )
-        return load_scenario(str(file), Overrides(repetitions=cells))
+        head = "schema: pqlab/scenario/v1\nname: test\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
+        file.write_text(head + text)
+        return load_scenario(str(file), Overrides(**overrides))
+
+
+def dies(lab: FakeLab, agent: FakeAgent) -> Any:
+    """A long call ends with the agent that answers it: its `do_event`."""
+    whole = agent.do_event
+
+    def do_event(cell_id: str, kind: str, **params: Any) -> Json:
+        if kind == "traffic_run":
+            for _ in range(round(params["duration_s"] / 0.02)):
+                lab.clock.sleep(0.02)
+                if agent.down:
+                    raise AgentUnreachableError("the connection was closed")
+            params = {**params, "duration_s": 0.0}
+        return whole(cell_id, kind, **params)
+
+    return do_event
+
+
+def interrupt(_agent: FakeAgent) -> NoReturn:
+    """Ctrl-C at the controller, for a hook."""
+    raise KeyboardInterrupt
 
 
 def once(method: str, act: Callable[[FakeAgent], None], *, kind: str | None = None, at: int = 1) -> Hook:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fake_agent import FakeAgent, FakeLab, once
+from fake_agent import FakeLab, interrupt, once
 
 from pqevidence.errors import LabError
 from pqlab.campaign.engine import Campaign
@@ -52,11 +52,7 @@ def kill_self_at(rename: int, *, after: bool) -> None:
 
 def stopped_in_its_second_cell(lab: FakeLab) -> Campaign:
     """A run whose first cell failed, resumed with --rerun-failed but not carried out yet."""
-
-    def stop(_agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
+    lab.drone.hooks.append(once("prepare", interrupt, at=2))
     scenario = lab.scenario(CELLS)
     try:
         Campaign.begin(lab.around(), scenario).carry_out()

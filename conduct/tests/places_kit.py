@@ -16,6 +16,7 @@ import yaml
 
 from pqevidence.paths import project_root
 from pqlab.rack.hold import PYTHON, Wanted
+from tools import ended
 from waiting import LIMIT_S, wait_for
 
 #: the test image's, else the checkout's own
@@ -84,14 +85,8 @@ class Rack:
     def client(self, *words: str, user: str = "bob", fine: bool = True) -> str:
         """labgrid-client as another user on another machine."""
         env = {**os.environ, "LG_USERNAME": user, "LG_HOSTNAME": "elsewhere", "LG_COORDINATOR": self.address}
-        done = subprocess.run(
-            [str(labgrid_python()), "-m", "labgrid.remote.client", *words],
-            cwd=self.folder,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
+        done = ended(
+            [str(labgrid_python()), "-m", "labgrid.remote.client", *words], LIMIT_S, cwd=self.folder, env=env
         )
         assert done.returncode == 0 or not fine, done.stdout + done.stderr
         return done.stdout + done.stderr

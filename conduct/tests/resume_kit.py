@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeAgent, FakeLab, once
+from fake_agent import FakeLab, interrupt, once
 
 from pqevidence.errors import LabError
 from pqevidence.scenario.load import load_effective
@@ -23,15 +23,11 @@ def resume(lab: FakeLab, **options: Any) -> Result:
     return Campaign.resume(replace(lab.around(), **options), store, scenario).carry_out()
 
 
-def interrupted(lab: FakeLab, at: int = 3) -> Path:
-    """A run of four cells that was stopped in the `at`-th; returns its work folder."""
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=at))
+def interrupted(lab: FakeLab, at: int = 3, cells: int = 4) -> Path:
+    """A run of so many cells that was stopped in the `at`-th; returns its work folder."""
+    lab.drone.hooks.append(once("prepare", interrupt, at=at))
     with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(4)).carry_out()
+        Campaign.begin(lab.around(), lab.scenario(cells)).carry_out()
     (run_id,) = work_runs(lab.results)
     return lab.results / ".work" / run_id
 

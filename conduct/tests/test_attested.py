@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fake_agent import FakeAgent, FakeLab, once
+from fake_agent import FakeAgent, FakeLab, interrupt, once
 from resume_kit import resume
 
 from pqevidence.errors import LabError
@@ -94,11 +94,7 @@ def test_one_end_alone_does_not_attest(tmp_path: Path) -> None:
 
 def test_controller_that_dies_in_a_cell_and_goes_on(tmp_path: Path) -> None:
     lab = attesting(tmp_path)
-
-    def stop(_agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("event", stop, kind="traffic_run", at=2))
+    lab.drone.hooks.append(once("event", interrupt, kind="traffic_run", at=2))
     with pytest.raises(LabError):
         carried_out(lab)
     root = resume(lab).bundle
@@ -109,11 +105,7 @@ def test_controller_that_dies_in_a_cell_and_goes_on(tmp_path: Path) -> None:
 
 def test_agent_that_was_started_again_has_another_key(tmp_path: Path) -> None:
     lab = attesting(tmp_path)
-
-    def stop(_agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
+    lab.drone.hooks.append(once("prepare", interrupt, at=2))
     with pytest.raises(LabError):
         carried_out(lab)
     lab.drone.restart()
@@ -176,11 +168,7 @@ def _no_room(_work: Path, _results: Path, _secrets: list[Path]) -> Path:
 def test_power_cut_between_lines_and_signature(tmp_path: Path) -> None:
     """Lines that no signature covers are fetched again from an agent that still has them."""
     lab = attesting(tmp_path)
-
-    def stop(_agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=3))
+    lab.drone.hooks.append(once("prepare", interrupt, at=3))
     with pytest.raises(LabError):
         carried_out(lab)
     (folder,) = (lab.results / ".work").glob("*/data/attestation")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import report_bundle
-from test_analysis_conditions import BASE, SLOW, TWIN, stretch
+from test_analysis_conditions import compared
 
 from pqevidence.analysis.load import BundleData
 from pqevidence.analysis.table import read_rows
@@ -30,15 +30,7 @@ REFERENCE = project_root() / "results" / "reference"
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = report_bundle.make_bundle(
-        tmp_path_factory.mktemp("audit") / "run",
-        edit=stretch(3.0),
-        repetitions=4,
-        bulk=False,
-        session_s=0.5,
-        handshakes=5,
-        conditions=(BASE, TWIN, SLOW),
-    )
+    root = compared(tmp_path_factory.mktemp("audit") / "run")
     render(root)
     return root
 

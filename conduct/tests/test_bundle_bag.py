@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import bagit
 import pytest
-from bundle_kit import make_sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pqevidence.bundle import bag
 from pqevidence.bundle.crate import crate_document
 from pqlab.cli.main import main
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("sealed"))
+from tools import ended
 
 
 def test_the_bagit_library_validates_our_bag(sealed: Path) -> None:
@@ -45,13 +39,7 @@ def test_the_bagit_library_and_we_reject_the_same_damage(sealed: Path) -> None:
 def judged(data: Path) -> tuple[int, str]:
     """Exit code and issues of the public validator, in its own Python."""
     script = Path(__file__).with_name("crate_validator.py")
-    done = subprocess.run(
-        ["/opt/crate/bin/python", str(script), str(data)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    done = ended(["/opt/crate/bin/python", str(script), str(data)], 100)
     assert "profiles: process-run-crate-0.5, ro-crate-1.1;" in done.stderr, done.stderr[-2000:]
     return done.returncode, done.stdout
 

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bundle_kit import last_json, make_sealed
+from bundle_kit import last_json
 from report_page import Page
 
 from pqevidence.analysis.load import BundleData
@@ -19,11 +19,6 @@ from pqevidence.verify import CHECKS, verify_bundle
 from pqlab.cli.main import main
 
 WHY = "a backup ran on the machine during this cell"
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("results"))
 
 
 def bytes_of(root: Path) -> dict[str, bytes]:

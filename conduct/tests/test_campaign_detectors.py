@@ -15,7 +15,7 @@ from fake_agent import FakeLab
 from pqdetect.service.verdict import WINDOW_NS
 from pqevidence.bundle import seal
 from pqevidence.errors import LabError
-from pqevidence.scenario import Overrides, Scenario, load_scenario
+from pqevidence.scenario import Scenario
 from pqlab.campaign import detectors
 from pqlab.campaign.canary import ALARM_ENDS_S, canary_condition, canary_s, fed_roles
 from pqlab.campaign.cgroup import cpu_ns, group_files, resident_bytes
@@ -115,13 +115,7 @@ class Noted:
 def watched(
     lab: FakeLab, conditions: str = "{name: baseline}, {name: xgboost, detector: xgboost}"
 ) -> Scenario:
-    file = lab.root / "watched.yml"
-    file.write_text(
-        "schema: pqlab/scenario/v1\nname: watched\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
-        f"conditions: [{conditions}]\n"
-        "traffic: {session_s: 5}\norder: {method: fixed}\n"
-    )
-    return load_scenario(str(file), Overrides())
+    return lab.asked(f"conditions: [{conditions}]\ntraffic: {{session_s: 5}}\norder: {{method: fixed}}\n")
 
 
 def test_a_watched_cell_is_fed_read_and_proved(tmp_path: Path) -> None:

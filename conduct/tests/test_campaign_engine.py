@@ -23,11 +23,6 @@ from waiting import LIMIT_S
 ENDS = ("at the drone", "at the gcs")
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
-
-
 def run(lab: FakeLab, cells: int = 3, *, strict: bool = False) -> Result:
     return Campaign.begin(lab.around(strict=strict), lab.scenario(cells)).carry_out()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from pqevidence.kernel.view import BundleView
 from pqevidence.verify.registry import CHECKS
 from pqevidence.verify.run import run_checks
+from tools import ended
 from waiting import LIMIT_S
 
 #: what a bundle of agents that measure nothing can be held to
@@ -27,7 +27,7 @@ CAMPAIGNS = 40
 
 @pytest.mark.parametrize("seed", [20260501])
 def test_random_kills_end_in_a_verified_bundle_with_each_cell_once(tmp_path: Path, seed: int) -> None:
-    done = subprocess.run(
+    done = ended(
         [
             sys.executable,
             str(Path(__file__).with_name("kill_random.py")),
@@ -35,11 +35,8 @@ def test_random_kills_end_in_a_verified_bundle_with_each_cell_once(tmp_path: Pat
             str(seed),
             str(CAMPAIGNS),
         ],
+        4 * LIMIT_S,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=4 * LIMIT_S,
-        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     told = [json.loads(line) for line in done.stdout.splitlines()]

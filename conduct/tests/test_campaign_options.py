@@ -23,11 +23,6 @@ from pqlab.campaign.residents import Residents
 from pqlab.campaign.store import Store, work_runs
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
-
-
 def begin(lab: FakeLab, cells: int, **options: Any) -> Result:
     return Campaign.begin(replace(lab.around(), **options), lab.scenario(cells)).carry_out()
 

@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from bundle_kit import make_sealed
-from fake_agent import FakeAgent, FakeLab, once
+from fake_agent import FakeLab, interrupt, once
 from resume_kit import interrupted, resume
 
 from pqevidence.bundle import seal
@@ -25,6 +24,7 @@ from pqevidence.errors import LabError
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.store import Store, work_runs
 from pqlab.cli.main import main
+from tools import ended
 from waiting import LIMIT_S
 
 
@@ -42,12 +42,10 @@ def complete(lab: FakeLab) -> set[bytes]:
 def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
     """Documents, raw files, records, cell renames, the seal: killed there, no attempt is lost."""
     script = str(Path(__file__).with_name("kill_child.py"))
-    done = subprocess.run(
+    done = ended(
         [sys.executable, script, str(tmp_path), moment, *["again"] * again],
+        4 * LIMIT_S,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=4 * LIMIT_S,
         check=True,
     )
     *killed, last = [int(line.split()[0]) for line in done.stdout.splitlines()]
@@ -85,11 +83,7 @@ def test_kill_9_at_any_rename(tmp_path: Path, moment: str, again: bool) -> None:
 @pytest.mark.parametrize("again", [False, True])
 def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, again: bool) -> None:
     lab = FakeLab(tmp_path, script={0: ["fail", "pass"], 1: ["pass"]})
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("event", stop, kind="traffic_run", at=5))
+    lab.drone.hooks.append(once("event", interrupt, kind="traffic_run", at=5))
     with pytest.raises(LabError) as caught:
         Campaign.begin(lab.around(), lab.scenario(4)).carry_out()
     assert (caught.value.code, caught.value.exit_code) == ("interrupted", 130)
@@ -114,13 +108,7 @@ def test_resume_runs_what_is_missing_and_what_failed_when_asked(tmp_path: Path, 
 
 def test_the_failed_attempt_is_kept_beside_its_repetition(tmp_path: Path) -> None:
     lab = FakeLab(tmp_path, script={0: ["fail", "invalid", "pass"]})
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
-    with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    interrupted(lab, 2, 2)
     bundle = resume(lab, rerun_failed=True).bundle
     verdicts = {
         p.parent.name: json.loads(p.read_text())["verdict"]
@@ -133,11 +121,7 @@ def test_an_attempt_of_an_interrupted_repetition_is_not_lost(tmp_path: Path) -> 
     """Asked for again, the second attempt is invalid and complete, the third is interrupted: a plain resume
     goes on there."""
     lab = FakeLab(tmp_path, script={0: ["fail", "invalid", "pass"]})
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks += [once("prepare", stop, at=2), once("prepare", stop, at=3)]
+    lab.drone.hooks += [once("prepare", interrupt, at=2), once("prepare", interrupt, at=3)]
     with pytest.raises(LabError):
         Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
     with pytest.raises(LabError):
@@ -155,13 +139,7 @@ def test_an_attempt_of_an_interrupted_repetition_is_not_lost(tmp_path: Path) -> 
 
 def test_other_builds_are_refused(tmp_path: Path) -> None:
     lab = FakeLab(tmp_path)
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
-    with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
+    interrupted(lab, 2, 2)
     for agent in (lab.drone, lab.gcs):
         agent.facts["providers"] = {**agent.facts["providers"], "python": "3.13.1"}
     with pytest.raises(LabError) as caught:

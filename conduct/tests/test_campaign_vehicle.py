@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_agent import FakeAgent, FakeLab, once
 
 from pqevidence.errors import LabError
-from pqevidence.scenario import load_scenario
 from pqlab.campaign.engine import Campaign
 
 FACTS: dict[str, Any] = {"ready": True, "sources": ["auto", "embedded", "tlog", "bulk"], "auto": "embedded"}
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
 
 
 def test_the_embedded_vehicle_is_not_waited_for(lab: FakeLab) -> None:
@@ -60,15 +53,11 @@ def test_a_vehicle_that_never_flies_ends_the_run(lab: FakeLab, phase: str) -> No
     assert "prepare" not in lab.drone.methods()
 
 
-def test_a_source_that_is_not_there(lab: FakeLab, tmp_path: Path) -> None:
+def test_a_source_that_is_not_there(lab: FakeLab) -> None:
     lab.drone.facts["traffic"] = {**FACTS, "arducopter": {"available": False, "reason": "no binary"}}
-    file = tmp_path / "copter.yml"
-    file.write_text(
-        "schema: pqlab/scenario/v1\nname: copter\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
-        "traffic: {session_s: 5, source: arducopter}\n"
-    )
+    scenario = lab.asked("traffic: {session_s: 5, source: arducopter}\n")
     with pytest.raises(LabError) as caught:
-        Campaign.begin(lab.around(), load_scenario(str(file))).carry_out()
+        Campaign.begin(lab.around(), scenario).carry_out()
     assert caught.value.why == "no binary"
     assert "SITL_BINARY" in caught.value.hint
 

@@ -14,8 +14,9 @@ from unittest.mock import Mock
 
 import pytest
 from bundle_kit import last_json
-from fake_agent import FakeAgent, FakeLab, once
+from fake_agent import FakeLab
 from report_bundle import make_bundle
+from resume_kit import interrupted
 
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root, shown
@@ -172,14 +173,7 @@ def test_status_and_resume_with_nothing_there(capsys: pytest.CaptureFixture[str]
 
 def test_status_of_a_killed_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lab = FakeLab(tmp_path)
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=2))
-    with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(3)).carry_out()
-    status_file = next((lab.results / ".work").glob("*/status.json"))
+    status_file = interrupted(lab, 2, 3) / "status.json"
     status = json.loads(status_file.read_text())
     status_file.write_text(json.dumps({**status, "state": "running"}))  # as SIGKILL leaves it
     assert main(["status", "--json", "--out", str(lab.results)]) == 0
@@ -195,15 +189,7 @@ def test_status_of_a_killed_run(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def killed_run(tmp_path: Path, *, at: int = 2) -> tuple[FakeLab, Path]:
     """A run that was stopped in its cell number `at`, and its work folder."""
     lab = FakeLab(tmp_path)
-
-    def stop(agent: FakeAgent) -> None:
-        raise KeyboardInterrupt
-
-    lab.drone.hooks.append(once("prepare", stop, at=at))
-    with pytest.raises(LabError):
-        Campaign.begin(lab.around(), lab.scenario(2)).carry_out()
-    (work,) = (folder for folder in (lab.results / ".work").iterdir() if (folder / "data").is_dir())
-    return lab, work
+    return lab, interrupted(lab, at, 2)
 
 
 def test_a_run_killed_just_before_its_seal_has_its_cells(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import report_bundle
 from bundle_kit import make_sealed
-from compare_edits import edited_json, of_run, slower
+from compare_edits import edited_json, of_run
 from printed_numbers import Printed, numbers_of
 from report_page import Page
 
@@ -41,7 +41,9 @@ def run_b(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run_slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = report_bundle.make_bundle(tmp_path_factory.mktemp("s") / "s", **OPTIONS, seed=3, edit=slower(3.0))
+    root = report_bundle.make_bundle(
+        tmp_path_factory.mktemp("s") / "s", **OPTIONS, seed=3, edit=report_bundle.stretched(3.0)
+    )
     of_run(run_id="20260303T120000Z-ab12cd")(root)
     return root
 
@@ -111,7 +113,7 @@ def test_twins_give_the_floor_before_repetitions_do(tmp_path: Path) -> None:
 def test_the_floor_is_assumed_without_repetitions(tmp_path: Path) -> None:
     options = {**OPTIONS, "repetitions": 1}
     a = report_bundle.make_bundle(tmp_path / "a", **options)
-    b = report_bundle.make_bundle(tmp_path / "b", **options, seed=2, edit=slower(3.0))
+    b = report_bundle.make_bundle(tmp_path / "b", **options, seed=2, edit=report_bundle.stretched(3.0))
     rows = handshakes(compared(a, b))
     assert {row["floor_from"] for row in rows} == {"assumed"}
     assert {row["verdict"] for row in rows} == {INSUFFICIENT}

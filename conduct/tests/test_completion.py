@@ -10,27 +10,10 @@ import pytest
 
 from pqlab.cli import completion
 from pqlab.cli.main import VERBS, main
+from tools import ended
 from waiting import LIMIT_S
 
 SHELLS = ("bash", "zsh", "fish")
-
-
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose path has a blank and a quote: two scenarios, an overlay, a bundle, a run in work."""
-    tree = tmp_path / "the lab's"
-    for name in (
-        "scenarios/overlays",
-        "results/20260101T000000Z-aaaaaa",
-        "results/.work/20260102T000000Z-bbbbbb",
-    ):
-        (tree / name).mkdir(parents=True)
-    for name in ("smoke", "soak", "overlays/rekey-1s"):
-        (tree / "scenarios" / f"{name}.yml").touch()
-    (tree / "results/latest").symlink_to("20260101T000000Z-aaaaaa")
-    (tree / "results/.work/20260102T000000Z-bbbbbb.sealing").touch()
-    monkeypatch.setattr(completion, "project_root", lambda: tree)
-    return tree
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -83,13 +66,7 @@ def test_bash_offers(
         'set -u; source "$1"; shift; COMP_WORDS=(./pqlab "$@"); COMP_CWORD=$#; _pqlab; '
         '[ "${#COMPREPLY[@]}" -eq 0 ] || printf "%s\\n" "${COMPREPLY[@]}"'
     )
-    done = subprocess.run(
-        ["bash", "-c", asked, "bash", str(file), *line],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = ended(["bash", "-c", asked, "bash", str(file), *line], LIMIT_S)
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout.split() == offered
 

@@ -18,7 +18,7 @@ import pytest
 
 from pqlab.cli import completion
 from pqlab.cli.main import VERBS, main
-from tools import needed
+from tools import ended, needed
 from waiting import LIMIT_S
 
 ENVIRONMENT = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -51,22 +51,6 @@ zle-line-init() {{
 }}
 zle -N zle-line-init
 """
-
-
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout whose path has a blank and a quote: two scenarios, an overlay, a bundle, a run in work."""
-    tree = tmp_path / "the lab's"
-    for name in ("scenarios/overlays", f"results/{RUN_ID}", f"results/.work/{WORK_ID}"):
-        (tree / name).mkdir(parents=True)
-    for name in ("smoke", "soak", "overlays/rekey-1s"):
-        (tree / "scenarios" / f"{name}.yml").touch()
-    (tree / "results/latest").symlink_to(RUN_ID)
-    (tree / "pqlab").write_text("#!/bin/sh\n")
-    (tree / "pqlab").chmod(0o755)
-    (tree / "notes.txt").touch()
-    monkeypatch.setattr(completion, "project_root", lambda: tree)
-    return tree
 
 
 @pytest.fixture
@@ -115,13 +99,10 @@ def zsh(line: str, script: Path, tree: Path) -> list[str]:
 def fish(line: str, script: Path, tree: Path) -> list[str]:
     """What fish offers at the end of the line."""
     asked = f"source {completion._fish_quote(str(script))}; complete -C {completion._fish_quote(line)}"
-    done = subprocess.run(
+    done = ended(
         [needed("fish"), "--no-config", "-c", asked],
+        LIMIT_S,
         cwd=tree,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LIMIT_S,
         env={**ENVIRONMENT, "HOME": str(script.parent)},
     )
     assert (done.stderr, done.returncode) == ("", 0)

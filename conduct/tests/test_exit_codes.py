@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import benched_kit
-import fake_agent
 import pytest
 import report_bundle
 from advise_bundle import make_radio_bundle
 from bundle_kit import make_ready, make_sealed
 from drone_bins import write_bins
-from fake_agent import FakeLab, once
+from fake_agent import FakeLab, interrupt, once
 from measures.attack.bad_bundles import attack_all
 from rack_kit import run_share
 from test_bench_board import WHOLE
@@ -95,11 +94,7 @@ class World:
     def stopped(self) -> tuple[FakeLab, list[str]]:
         """A run of that lab that ended before its second cell, and where it lies."""
         lab = self.lab()
-
-        def stop(_agent: fake_agent.FakeAgent) -> NoReturn:
-            raise KeyboardInterrupt
-
-        lab.drone.hooks.append(once("prepare", stop, at=2))
+        lab.drone.hooks.append(once("prepare", interrupt, at=2))
         assert main(["run", "smoke"]) in (errors.EXIT_ENVIRONMENT, errors.EXIT_INTERRUPTED)
         return lab, ["--out", str(lab.results)]
 

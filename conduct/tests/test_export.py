@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import sim_kit
 from fake_agent import FakeAgent, FakeLab, QuietReporter
 from pcapng_reader import CaptureFile, read_capture
 from pymavlink import mavutil
@@ -50,18 +51,7 @@ START_US = 1_700_000_000_000_000
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A sealed bundle of ring sim, with rekeys in its sessions."""
-    folder = tmp_path_factory.mktemp("sim")
-    file = folder / "scenario.yml"
-    file.write_text(TEXT, encoding="utf-8")
-    inventory = load_inventory(str(project_root() / "ansible" / "inventories" / "sim.ini"))
-    return sim.carry_out(
-        load_scenario(str(file)),
-        inventory,
-        results=folder / "results",
-        reporter=QuietReporter(),
-        token=lambda: "abc123",
-        command=["pqlab", "run"],
-    ).bundle
+    return sim_kit.simulated(tmp_path_factory.mktemp("sim"), TEXT)
 
 
 def exported(bundle: Path, out: Path, *more: str) -> dict[str, CaptureFile]:
@@ -199,12 +189,8 @@ def recorded(tmp_path: Path, tlog: bool, pieces: list[str]) -> tuple[Path, FakeL
         return {"lines": page, "next": reached, "end": reached >= len(pieces)}
 
     lab.gcs.do_fetch = with_log  # type: ignore[method-assign]
-    file = tmp_path / "logged.yml"
-    file.write_text(
-        f"schema: pqlab/scenario/v1\nname: logged\nsuites: [{SUITE}]\n"
-        f"traffic: {{session_s: 5{', tlog: true' if tlog else ''}}}\n"
-    )
-    result = Campaign.begin(lab.around(), load_scenario(str(file))).carry_out()
+    scenario = lab.asked(f"traffic: {{session_s: 5{', tlog: true' if tlog else ''}}}\n")
+    result = Campaign.begin(lab.around(), scenario).carry_out()
     assert result.exit_code == 0
     return result.bundle, lab
 

@@ -10,20 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import QuietReporter
+from sim_kit import simulated
 
 from pqevidence.index.alike import apart, lines_of, never_together
 from pqevidence.index.entries import Answer, Entry, look_through
 from pqevidence.index.machines import machine_of
-from pqevidence.paths import project_root
 from pqevidence.report.trends import Trend, trends
-from pqevidence.scenario import load_scenario
-from pqlab import sim
 from pqlab.cli.main import main
-from pqlab.inventory import load_inventory
 
 ROLES = ("drone", "gcs")
-SIM = project_root() / "ansible" / "inventories" / "sim.ini"
 SUITES = ("cs-mlkem768-aesgcm-mldsa65", "cs-hqc256-ascon128a-falcon1024")
 TEXT = """\
 schema: pqlab/scenario/v1
@@ -37,18 +32,8 @@ traffic: {session_s: 1}
 
 def run_into(results: Path, name: str, token: str, *, suites: int = 2, seed: int = 1) -> Path:
     """A simulated run of the first suites, sealed."""
-    file = results.parent / f"{name}.yml"
-    file.parent.mkdir(parents=True, exist_ok=True)
     text = TEXT.replace("NAME", name).replace("SUITES", f"[{', '.join(SUITES[:suites])}]")
-    file.write_text(text.replace("SEED", str(seed)), encoding="utf-8")
-    return sim.carry_out(
-        load_scenario(str(file)),
-        load_inventory(str(SIM)),
-        results=results,
-        reporter=QuietReporter(),
-        token=lambda: token,
-        command=["pqlab", "run"],
-    ).bundle
+    return simulated(results.parent, text.replace("SEED", str(seed)), token, results=results)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import report_bundle
 from bundle_kit import make_sealed
-from compare_edits import of_run, slower
+from compare_edits import of_run
 from lxml import etree
 
 from pqevidence.exchange.junit import Case, junit_xml, write_junit
@@ -163,7 +163,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A run, and one whose handshakes take three times as long."""
     base = tmp_path_factory.mktemp("pair")
     quick = report_bundle.make_bundle(base / "quick", **OPTIONS)
-    slow = report_bundle.make_bundle(base / "slow", **OPTIONS, seed=3, edit=slower(3.0))
+    slow = report_bundle.make_bundle(base / "slow", **OPTIONS, seed=3, edit=report_bundle.stretched(3.0))
     of_run(run_id="20260303T120000Z-ab12cd")(slow)
     return quick, slow
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from pqlab.campaign.link import LinkControl
 from pqlab.cli.main import main
 from pqlab.inventory import load_inventory
 from pqlab.lab_number import LabNumber, lab_number, of_this_lab
+from tools import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "compose" / "lab.yml"
@@ -106,14 +106,7 @@ def test_a_number_that_is_none_is_refused(
         lab_number()
     assert main(["fly"]) == EXIT_USAGE
     assert f"LAB={text} is no lab" in capsys.readouterr().err
-    done = subprocess.run(
-        [str(ROOT / "compose" / "lab.sh"), "status"],
-        env={**os.environ, "LAB": text},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = ended([str(ROOT / "compose" / "lab.sh"), "status"], 60, env={**os.environ, "LAB": text})
     assert done.returncode == EXIT_USAGE and f"LAB={text} is no lab" in done.stderr
 
 

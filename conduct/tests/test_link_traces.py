@@ -128,11 +128,6 @@ def stub() -> Iterator[StubLink]:
     link.close()
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
-
-
 def attempt_of(tmp_path: Path, trace: bytes = TRACE) -> Path:
     """The folder of an attempt in a run that keeps the trace."""
     kept = tmp_path / "run" / "data" / "traces" / f"{DIGEST}.csv"

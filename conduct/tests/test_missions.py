@@ -9,20 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import QuietReporter
 from report_page import Page
+from sim_kit import simulated
 
 from pqevidence.errors import ScenarioError
 from pqevidence.measures.commands.record import Asked, asked_of, meets_rekey
-from pqevidence.paths import project_root
 from pqevidence.record.beside import without_beside
 from pqevidence.scenario import load_scenario
 from pqevidence.verify import verify_bundle
-from pqlab import sim
-from pqlab.inventory import load_inventory
 
 Json = dict[str, Any]
-SIM = project_root() / "ansible" / "inventories" / "sim.ini"
 HEAD = """\
 schema: pqlab/scenario/v1
 name: asks
@@ -50,19 +46,7 @@ traffic:
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("missions")
-    file = folder / "scenario.yml"
-    file.write_text(TEXT, encoding="utf-8")
-    result = sim.carry_out(
-        load_scenario(str(file)),
-        load_inventory(str(SIM)),
-        results=folder / "results",
-        reporter=QuietReporter(),
-        token=lambda: "abc123",
-        command=["pqlab", "run"],
-    )
-    assert result.exit_code == 0
-    return result.bundle
+    return simulated(tmp_path_factory.mktemp("missions"), TEXT)
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,6 @@ import pytest
 from fake_agent import FakeLab
 
 from pqevidence.errors import LabError
-from pqevidence.scenario.load import load_scenario
-from pqevidence.scenario.model import Overrides
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.faults import Pause
 from pqlab.campaign.observers import NO_OBSERVERS, ComposeObservers, compose_observers
@@ -37,13 +35,10 @@ class Counted:
 
 
 def observed(lab: FakeLab) -> Any:
-    file = lab.root / "observed.yml"
-    file.write_text(
-        f"schema: pqlab/scenario/v1\nname: observed\nsuites: [{SUITE}]\n"
+    return lab.asked(
         "conditions: [{name: observed}, {name: bare, without: [sampler, ledger]}]\n"
         "traffic: {session_s: 5}\norder: {method: fixed}\n"
     )
-    return load_scenario(str(file), Overrides())
 
 
 def test_a_cell_without_an_observer_asks_for_it_and_keeps_the_accounts(tmp_path: Path) -> None:
@@ -67,24 +62,17 @@ def test_a_cell_without_an_observer_asks_for_it_and_keeps_the_accounts(tmp_path:
 
 def test_a_campaign_that_leaves_nobody_out_reads_no_account(tmp_path: Path) -> None:
     lab, counted = FakeLab(tmp_path), Counted()
-    file = lab.root / "all.yml"
-    file.write_text(f"schema: pqlab/scenario/v1\nname: all\nsuites: [{SUITE}]\ntraffic: {{session_s: 5}}\n")
-    result = Campaign.begin(
-        replace(lab.around(), observers=counted), load_scenario(str(file), Overrides())
-    ).carry_out()
+    around = replace(lab.around(), observers=counted)
+    result = Campaign.begin(around, lab.asked("traffic: {session_s: 5}\n")).carry_out()
     assert counted.readings == 0
     assert not list((result.bundle / "data").glob("cells/*/observers.json"))
 
 
 def test_without_containers_telegraf_cannot_stand_still(tmp_path: Path) -> None:
     lab = FakeLab(tmp_path)
-    file = lab.root / "view.yml"
-    file.write_text(
-        f"schema: pqlab/scenario/v1\nname: view\nsuites: [{SUITE}]\n"
-        "conditions: [{name: a}, {name: b, without: [telegraf]}]\ntraffic: {session_s: 5}\n"
-    )
+    scenario = lab.asked("conditions: [{name: a}, {name: b, without: [telegraf]}]\ntraffic: {session_s: 5}\n")
     with pytest.raises(LabError) as caught:
-        Campaign.begin(lab.around(), load_scenario(str(file), Overrides())).carry_out()
+        Campaign.begin(lab.around(), scenario).carry_out()
     assert caught.value.code in ("no-timeline", "no-containers")
 
 

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 
 import pytest
-from bundle_kit import make_sealed
 
 import pqlab
 from pqevidence.bundle.format import dictionary
@@ -16,11 +15,6 @@ from pqevidence.record import catalogue
 
 BOOLEANS = {"true": True, "false": False}
 TYPES = {"integer": int, "number": float, "boolean": BOOLEANS.__getitem__, "string": str}
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("format"))
 
 
 def test_every_csv_is_described_and_reads_as_it_says(sealed: Path) -> None:

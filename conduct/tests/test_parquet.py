@@ -25,11 +25,6 @@ NEEDS = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("parquet"))
-
-
-@pytest.fixture(scope="module")
 def out(sealed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out") / "tables"
     assert main(["export", "parquet", str(sealed), "--out", str(folder)]) == 0

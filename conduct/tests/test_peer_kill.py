@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeAgent, FakeLab
+from fake_agent import FakeLab, dies
 
 from pqevidence.errors import LabError
-from pqevidence.scenario import Overrides, load_scenario
 from pqlab.campaign import timeline as timeline_module
 from pqlab.campaign.clock import SystemClock
 from pqlab.campaign.engine import Campaign
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.timeline import Timeline
-from pqtunnel.rpc import AgentUnreachableError
 
 Json = dict[str, Any]
 
@@ -31,7 +29,7 @@ class Killed:
     returns = True
 
     def __init__(self, container: str) -> None:
-        self._agent: FakeAgent = getattr(self.lab, container)
+        self._agent = getattr(self.lab, container)
         self._agent.down = True
         # long enough for a call in progress to notice
         self._back = threading.Timer(0.1, self._start)
@@ -53,7 +51,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeLab:
     monkeypatch.setattr(timeline_module, "Restart", Killed)
     monkeypatch.setattr(timeline_module, "container_of", lambda project, role: role)
     for agent in (lab.drone, lab.gcs):
-        agent.do_event = _dies(lab, agent)  # type: ignore[method-assign]
+        agent.do_event = dies(lab, agent)  # type: ignore[method-assign]
     lab.drone.do_counters = lambda: {  # type: ignore[method-assign]
         "state": lab.drone.state,
         "cell_id": lab.drone.cell_id,
@@ -64,30 +62,13 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeLab:
     return lab
 
 
-def _dies(lab: FakeLab, agent: FakeAgent) -> Any:
-    """A long call ends with the agent that answers it."""
-    whole = agent.do_event
-
-    def do_event(cell_id: str, kind: str, **params: Any) -> Json:
-        if kind == "traffic_run":
-            for _ in range(round(params["duration_s"] / 0.02)):
-                lab.clock.sleep(0.02)
-                if agent.down:
-                    raise AgentUnreachableError("the connection was closed")
-            params = {**params, "duration_s": 0.0}
-        return whole(cell_id, kind, **params)
-
-    return do_event
-
-
 def run(
     lab: FakeLab, role: str, more: str = "", neighbours: Neighbours = NO_NEIGHBOURS
 ) -> tuple[dict[str, int], Path]:
-    file = lab.root / "kill.yml"
-    file.write_text(
-        "schema: pqlab/scenario/v1\nname: kill\nsuites: [cs-mlkem768-aesgcm-mldsa65]\n"
+    scenario = lab.asked(
         "traffic: {session_s: 1}\nconditions:\n"
-        f"  - {{name: killed, events: [{{at_s: 0.2, kind: peer_kill, role: {role}}}{more}]}}\n"
+        f"  - {{name: killed, events: [{{at_s: 0.2, kind: peer_kill, role: {role}}}{more}]}}\n",
+        repetitions=1,
     )
     around = replace(
         lab.around(),
@@ -95,7 +76,7 @@ def run(
             condition, cell, pair, clock, journal, None, folder=folder, project="pqlab", neighbours=neighbours
         ),
     )
-    done = Campaign.begin(around, load_scenario(str(file), Overrides(repetitions=1))).carry_out()
+    done = Campaign.begin(around, scenario).carry_out()
     return done.verdict_counts, next((done.bundle / "data" / "cells").iterdir())
 
 

@@ -369,11 +369,6 @@ def test_a_lab_that_is_not_there_is_told(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ before the first cell
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
-
-
 def session_of(bundle: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads((bundle / "data" / "run.json").read_text())
     session: dict[str, Any] = document["sessions"][0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import FakeAgent, FakeLab, fake_record, once
+from fake_agent import FakeAgent, FakeLab, dies, fake_record, once
 from resume_kit import resume
 
 from pqevidence.errors import EXIT_ENVIRONMENT, EXIT_USAGE, LabError, UsageError
@@ -23,7 +23,6 @@ from pqlab.campaign.store import work_runs
 from pqlab.campaign.timeline import Timeline
 from pqlab.cli import place as options
 from pqlab.cli.main import main
-from pqtunnel.rpc import AgentUnreachableError
 
 Json = dict[str, Any]
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
@@ -131,7 +130,7 @@ def judged(scenario: Scenario) -> Any:
 
 def at_rack(lab: FakeLab, place: FakePlace, scenario: Scenario) -> Surroundings:
     for agent in (lab.drone, lab.gcs):
-        agent.do_event = _dies(lab, agent)  # type: ignore[method-assign]
+        agent.do_event = dies(lab, agent)  # type: ignore[method-assign]
     return replace(
         lab.around(),
         place=place,
@@ -140,22 +139,6 @@ def at_rack(lab: FakeLab, place: FakePlace, scenario: Scenario) -> Surroundings:
             condition, cell, pair, clock, journal, None, folder=folder, place=place
         ),
     )
-
-
-def _dies(lab: FakeLab, agent: FakeAgent) -> Any:
-    """A long call ends with the agent that answers it."""
-    whole = agent.do_event
-
-    def do_event(cell_id: str, kind: str, **params: Any) -> Json:
-        if kind == "traffic_run":
-            for _ in range(round(params["duration_s"] / 0.02)):
-                lab.clock.sleep(0.02)
-                if agent.down:
-                    raise AgentUnreachableError("the connection was closed")
-            params = {**params, "duration_s": 0.0}
-        return whole(cell_id, kind, **params)
-
-    return do_event
 
 
 @pytest.mark.parametrize("role", ["drone", "gcs"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import resource
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -40,18 +39,6 @@ TWO = (
     {"name": "baseline", "detector": "none", "link": "none"},
     {"name": "again", "detector": "none", "link": "none"},
 )
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("sealed"))
-
-
-@pytest.fixture
-def copied(sealed: Path, tmp_path: Path) -> Path:
-    root = tmp_path / sealed.name
-    shutil.copytree(sealed, root)
-    return root
 
 
 def unpacked(archive: Path, folder: Path) -> Path:

@@ -11,7 +11,6 @@ import io
 import json
 import shlex
 import socket
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from pqlab.setup import answers as asked
 from pqlab.setup import hosts as looked
 from pqlab.setup.hosts import LOOK, reach
 from pqlab.setup.inventory import TEMPLATE, differences, rendered
+from tools import ended
 from waiting import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -354,14 +354,7 @@ def test_without_ssh_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_what_a_host_is_asked_changes_nothing_and_answers_to_the_end() -> None:
     """The script itself, here: its lines are those that are read."""
-    told = subprocess.run(
-        ["sh", "-s", "--", "127.0.0.1"],
-        input=LOOK,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    ).stdout.splitlines()
+    told = ended(["sh", "-s", "--", "127.0.0.1"], LIMIT_S, input=LOOK).stdout.splitlines()
     assert told[-1] == "pq end"
     names = {line.split()[1] for line in told}
     assert {"seen", "system", "sudo", "python", "revision", "peer"} <= names

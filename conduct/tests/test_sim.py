@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_agent import QuietReporter
+from sim_kit import SIM, simulated
 
 from pqevidence.analysis.claims import NAME, NOT_DISTINGUISHABLE
 from pqevidence.analysis.table import read_rows
 from pqevidence.errors import LabError, UsageError
 from pqevidence.paths import project_root
-from pqevidence.scenario import load_scenario
 from pqevidence.verify import verify_bundle
-from pqlab import sim
 from pqlab.cli.main import main
-from pqlab.inventory import AgentAddress, load_inventory
+from pqlab.inventory import AgentAddress
 from pqlab.sim.agent import SimLab
 from pqlab.sim.clock import START_NS, VirtualClock
 from pqlab.sim.primitives import SimPrimitives
@@ -27,7 +25,6 @@ from pqlab.sim.run import GAP_NS
 from pqlab.sim.same import WALL_CLOCK, comparable, differences
 from pqtunnel.suites import AEADS, KEMS, SIGS, SUITES
 
-SIM = project_root() / "ansible" / "inventories" / "sim.ini"
 SUITE = "cs-mlkem768-aesgcm-mldsa65"
 TEXT = f"""\
 schema: pqlab/scenario/v1
@@ -42,26 +39,9 @@ bulk: {{{{rates_pps: [200], step_s: 0.5}}}}
 """
 
 
-def carry_out(folder: Path, text: str, token: str = "abc123", into: Path | None = None) -> Path:
-    folder.mkdir(parents=True)
-    file = folder / "scenario.yml"
-    file.write_text(text, encoding="utf-8")
-    result = sim.carry_out(
-        load_scenario(str(file)),
-        load_inventory(str(SIM)),
-        results=folder / "results",
-        reporter=QuietReporter(),
-        token=lambda: token,
-        command=["pqlab", "run", str(folder.name)],
-        into=into,
-    )
-    assert result.exit_code == 0
-    return result.bundle
-
-
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return carry_out(tmp_path_factory.mktemp("sim") / "first", TEXT.format(seed=7))
+    return simulated(tmp_path_factory.mktemp("sim") / "first", TEXT.format(seed=7))
 
 
 def record(cell: Path) -> dict[str, Any]:
@@ -70,21 +50,21 @@ def record(cell: Path) -> dict[str, Any]:
 
 
 def test_one_seed_gives_one_bundle(bundle: Path, tmp_path: Path) -> None:
-    again = carry_out(tmp_path / "again", TEXT.format(seed=7), token="fedcba")
+    again = simulated(tmp_path / "again", TEXT.format(seed=7), token="fedcba")
     assert again.name != bundle.name
     assert differences(bundle, again) == []
     assert len(comparable(bundle)) > 60
 
 
 def test_another_seed_gives_another(bundle: Path, tmp_path: Path) -> None:
-    other = carry_out(tmp_path / "other", TEXT.format(seed=8))
+    other = simulated(tmp_path / "other", TEXT.format(seed=8))
     differing = differences(bundle, other)
     assert {"data/plan.json", "data/report.html", "data/analysis/handshakes.csv"} <= set(differing)
     assert any(name.endswith("spans.ndjson") for name in differing)
 
 
 def test_one_changed_byte_is_a_difference(bundle: Path, tmp_path: Path) -> None:
-    again = carry_out(tmp_path / "again", TEXT.format(seed=7))
+    again = simulated(tmp_path / "again", TEXT.format(seed=7))
     ledger = next(again.glob("data/cells/*/ledger.drone.csv"))
     ledger.write_bytes(ledger.read_bytes().replace(b"tx", b"ty", 1))
     assert differences(bundle, again) == [ledger.relative_to(again).as_posix()]
@@ -102,7 +82,7 @@ def test_a_bundle_is_added_to_and_that_again(bundle: Path, tmp_path: Path) -> No
     text, whole = TEXT.format(seed=7), bundle
     for repetitions, token in ((3, "fedcba"), (4, "012345")):
         more = text.replace("repetitions: 2", f"repetitions: {repetitions}")
-        whole = carry_out(tmp_path / token, more, token=token, into=whole)
+        whole = simulated(tmp_path / token, more, token=token, into=whole)
         assert [result for result in verify_bundle(whole) if result.status != "ok"] == []
     runs = [json.loads(path.read_text(encoding="utf-8")) for path in whole.glob("data/lineage/*/run.json")]
     runs.append(json.loads((whole / "data" / "run.json").read_text(encoding="utf-8")))
@@ -115,10 +95,10 @@ def test_a_bundle_is_added_to_and_that_again(bundle: Path, tmp_path: Path) -> No
 def test_what_cannot_be_added_to_says_why(bundle: Path, tmp_path: Path) -> None:
     more = TEXT.format(seed=7).replace("repetitions: 2", "repetitions: 3")
     with pytest.raises(LabError) as refused:
-        carry_out(tmp_path / "empty", more, into=tmp_path)
+        simulated(tmp_path / "empty", more, into=tmp_path)
     assert refused.value.code == "not-sealed"
     with pytest.raises(LabError) as refused:
-        carry_out(tmp_path / "seed", more.replace("seed: 7", "seed: 8"), into=bundle)
+        simulated(tmp_path / "seed", more.replace("seed: 7", "seed: 8"), into=bundle)
     assert refused.value.code == "other-seed"
 
 
@@ -151,7 +131,7 @@ def test_twins_are_not_distinguished(tmp_path: Path) -> None:
     text = text.replace("traffic:", "# traffic:") + (
         "conditions:\n  - {name: baseline}\n  - {name: again, aa_of: baseline}\n"
     )
-    done = carry_out(tmp_path / "twins", text)
+    done = simulated(tmp_path / "twins", text)
     rows = read_rows(done / "data" / "analysis" / f"{NAME}.csv")
     assert {row["ring"] for row in rows} == {"sim"}
     assert {row["kind"] for row in rows} == {"A/A"}
@@ -187,7 +167,7 @@ def test_the_order_of_threads_does_not_show(order: tuple[str, str]) -> None:
 def test_what_is_not_simulated_is_refused(tmp_path: Path) -> None:
     text = TEXT.format(seed=1) + "conditions:\n  - {name: lossy, link: {up: {loss_pct: 5}}}\n"
     with pytest.raises(UsageError) as refused:
-        carry_out(tmp_path / "lossy", text)
+        simulated(tmp_path / "lossy", text)
     assert refused.value.code == "not-simulated"
     assert "link" in refused.value.why or "link" in refused.value.what
 
@@ -262,7 +242,7 @@ REKEYED = TEXT.replace("session_s: 1", "session_s: 2").replace("bulk:", "# bulk:
 
 
 def test_rekeys_and_suite_switches_lose_nothing(tmp_path: Path) -> None:
-    done = carry_out(tmp_path / "rekeyed", REKEYED.format(seed=11))
+    done = simulated(tmp_path / "rekeyed", REKEYED.format(seed=11))
     assert not [r for r in verify_bundle(done) if r.status == "fail"]
     cells = [path.parent for path in done.glob("data/cells/*/record.json")]
     rekeyed = [cell for cell in cells if record(cell)["condition"] == "rekey"]
@@ -287,5 +267,5 @@ def test_rekeys_and_suite_switches_lose_nothing(tmp_path: Path) -> None:
         assert {e["suite_to"] for e in switches} == {"cs-mlkem1024-aesgcm-mldsa87"}
         assert switches[0]["suite_from"] != switches[0]["suite_to"]
         assert [e["suite_from"] for e in switches[1:]] == [e["suite_to"] for e in switches[:-1]]
-    again = carry_out(tmp_path / "again", REKEYED.format(seed=11), token="fedcba")
+    again = simulated(tmp_path / "again", REKEYED.format(seed=11), token="fedcba")
     assert differences(done, again) == []

@@ -52,11 +52,6 @@ def stub() -> Iterator[StubLink]:
     stub.close()
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> FakeLab:
-    return FakeLab(tmp_path)
-
-
 def make(
     lab: FakeLab, condition: Json, link: LinkControl | None, folder: Path | None = None
 ) -> tuple[Timeline, Notes]:

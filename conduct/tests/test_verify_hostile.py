@@ -6,8 +6,6 @@ import hashlib
 import json
 import os
 import resource
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +13,6 @@ from typing import Any
 
 import pytest
 from bad_bundles.forge import edit, edit_field, finish
-from bundle_kit import make_sealed
 
 from pqevidence.bundle import BagError
 from pqevidence.bundle.survey import MAX_FILE_BYTES, require_safe, unsafe
@@ -24,20 +21,9 @@ from pqevidence.kernel import view
 from pqevidence.kernel.schema import schema_errors
 from pqevidence.verify import exit_code, verify_bundle
 from pqlab.cli.main import main
+from tools import ended
 
 DEEP = 100_000
-
-
-@pytest.fixture(scope="module")
-def sealed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_sealed(tmp_path_factory.mktemp("sealed"))
-
-
-@pytest.fixture
-def copied(sealed: Path, tmp_path: Path) -> Path:
-    root = tmp_path / sealed.name
-    shutil.copytree(sealed, root)
-    return root
 
 
 def a_cell(root: Path) -> Path:
@@ -212,14 +198,11 @@ def bounded(root: Path) -> dict[str, dict[str, str]]:
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
 
-    done = subprocess.run(
+    done = ended(
         [sys.executable, "-m", "pqlab", "verify", str(root), "--json"],
+        4 * CPU_S,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        timeout=4 * CPU_S,
         preexec_fn=limit,
-        check=False,
     )
     assert done.returncode == EXIT_CHECK, done.stderr[-500:]
     return {row["name"]: row for row in json.loads(done.stdout)["checks"]}

@@ -213,48 +213,38 @@ def _traffic_window(
     traffic["windows"]["traffic"] = {
         "route": "mavproxy",
         "spec": {"source": "auto", "profile": "intervals_320hz", "rate_hz": 320, "seed": sequence["seed"]},
-        "drone": {
-            "source": "embedded",
-            "open_ns": open_ns,
-            "close_ns": close_ns,
-            "source_report": {
-                "ok": True,
-                "source": "embedded",
-                "sent": {
-                    "count": len(down),
-                    "bytes": down_bytes,
-                    "first_ns": down[0][0],
-                    "last_ns": down[-1][0],
-                    "sizes": dict(sorted(sent_sizes.items())),
-                },
-                "received": {"count": len(up), "bytes": up_bytes, "corrupt": 0, "duplicate": 0, "missing": 0},
-            },
-        },
-        "gcs": {
-            "source": "uplink",
-            "open_ns": open_ns - MS,
-            "close_ns": close_ns + 4 * MS,
-            "source_report": {
-                "ok": True,
-                "source": "uplink",
-                "sent": {
-                    "count": len(up),
-                    "bytes": up_bytes,
-                    "first_ns": up[0][0] if up else None,
-                    "last_ns": up[-1][0] if up else None,
-                    "sizes": {},
-                },
-                "received": {
-                    "count": len(down),
-                    "bytes": down_bytes,
-                    "corrupt": 0,
-                    "duplicate": 0,
-                    "missing": 0,
-                },
-                "rtt_ms": [round(rng.uniform(1.0, 4.0), 3) for _ in up],
-            },
-        },
+        "drone": _end(
+            "embedded",
+            (open_ns, close_ns),
+            _sent(len(down), down_bytes, down[0][0], down[-1][0], dict(sorted(sent_sizes.items()))),
+            _received(len(up), up_bytes),
+        ),
+        "gcs": _end(
+            "uplink",
+            (open_ns - MS, close_ns + 4 * MS),
+            _sent(len(up), up_bytes, up[0][0] if up else None, up[-1][0] if up else None, {}),
+            _received(len(down), down_bytes),
+            rtt_ms=[round(rng.uniform(1.0, 4.0), 3) for _ in up],
+        ),
     }
+
+
+def _end(
+    source: str, gate_ns: tuple[int, int], sent: dict[str, Any], received: dict[str, Any], **more: Any
+) -> dict[str, Any]:
+    """One end's part of a window: its source, its gate, and what the source reports."""
+    report = {"ok": True, "source": source, "sent": sent, "received": received, **more}
+    return {"source": source, "open_ns": gate_ns[0], "close_ns": gate_ns[1], "source_report": report}
+
+
+def _sent(
+    count: int, size_bytes: int, first_ns: int | None, last_ns: int | None, sizes: dict[str, int]
+) -> dict[str, Any]:
+    return {"count": count, "bytes": size_bytes, "first_ns": first_ns, "last_ns": last_ns, "sizes": sizes}
+
+
+def _received(count: int, size_bytes: int) -> dict[str, Any]:
+    return {"count": count, "bytes": size_bytes, "corrupt": 0, "duplicate": 0, "missing": 0}
 
 
 def _bulk_window(
@@ -279,7 +269,8 @@ def _bulk_window(
     clock.now_ns += 8 * MS
     clock.event("controller", "window_end", window=window)
     _count(counters, window, count, count * BULK_SIZE_BYTES, 0, 0, rng, sequence["overhead"])
-    zero = {"count": 0, "bytes": 0, "corrupt": 0, "duplicate": 0, "missing": 0}
+    size_bytes, last_ns = count * BULK_SIZE_BYTES, close_ns - step_ns // count
+    sizes = {str(BULK_SIZE_BYTES): count}
     traffic["windows"][window] = {
         "route": "direct",
         "spec": {
@@ -288,34 +279,18 @@ def _bulk_window(
             "size_bytes": BULK_SIZE_BYTES,
             "seed": sequence["seed"],
         },
-        "drone": {
-            "source": "bulk",
-            "open_ns": open_ns,
-            "close_ns": close_ns,
-            "source_report": {
-                "ok": True,
-                "source": "bulk",
-                "sent": {
-                    "count": count,
-                    "bytes": count * BULK_SIZE_BYTES,
-                    "first_ns": open_ns,
-                    "last_ns": close_ns - step_ns // count,
-                    "sizes": {str(BULK_SIZE_BYTES): count},
-                },
-                "received": zero,
-            },
-        },
-        "gcs": {
-            "source": "bulk",
-            "open_ns": open_ns - MS,
-            "close_ns": close_ns + 4 * MS,
-            "source_report": {
-                "ok": True,
-                "source": "bulk",
-                "sent": {"count": 0, "bytes": 0, "first_ns": None, "last_ns": None, "sizes": {}},
-                "received": {**zero, "count": count, "bytes": count * BULK_SIZE_BYTES},
-            },
-        },
+        "drone": _end(
+            "bulk",
+            (open_ns, close_ns),
+            _sent(count, size_bytes, open_ns, last_ns, sizes),
+            _received(0, 0),
+        ),
+        "gcs": _end(
+            "bulk",
+            (open_ns - MS, close_ns + 4 * MS),
+            _sent(0, 0, None, None, {}),
+            _received(count, size_bytes),
+        ),
     }
 
 

@@ -35,6 +35,23 @@ def plan_cells(root: Path) -> list[dict[str, Any]]:
     return cells
 
 
+def stretched(factor: float, chosen: Callable[[dict[str, Any]], bool] = lambda row: True) -> Edit:
+    """Every handshake of these cells of the plan takes `factor` times as long."""
+
+    def edit(root: Path) -> None:
+        for row in filter(chosen, plan_cells(root)):
+            path = root / "data" / "cells" / row["cell_id"] / "spans.ndjson"
+            spans = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+            begin: dict[str, int] = {}
+            for span in spans:
+                zero = begin.setdefault(span["handshake_id"], span["start_ns"])
+                for edge in ("start_ns", "end_ns"):
+                    span[edge] = zero + round((span[edge] - zero) * factor)
+            path.write_text("".join(json.dumps(span) + "\n" for span in spans), encoding="utf-8")
+
+    return edit
+
+
 def make_bundle(root: Path, *, edit: Edit | None = None, **options: Any) -> Path:
     """Raw files → (edit) → records → analysis; returns the root that holds data/."""
     fixtures_make.make_work_dir(root, **options)

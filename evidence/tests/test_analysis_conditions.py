@@ -32,23 +32,13 @@ SLOW = {**BASE, "name": "slow", "detector_history": "warm"}
 
 def stretch(factor: float) -> report_bundle.Edit:
     """Every handshake of condition `slow` takes `factor` times as long."""
+    return report_bundle.stretched(factor, lambda row: row["condition"] == "slow")
 
-    def edit(root: Path) -> None:
-        for cell in report_bundle.plan_cells(root):
-            if cell["condition"] != "slow":
-                continue
-            path = root / "data" / "cells" / cell["cell_id"] / "spans.ndjson"
-            spans = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-            begin: dict[str, int] = {}
-            for span in spans:
-                begin.setdefault(span["handshake_id"], span["start_ns"])
-            for span in spans:
-                zero = begin[span["handshake_id"]]
-                for edge in ("start_ns", "end_ns"):
-                    span[edge] = zero + round((span[edge] - zero) * factor)
-            path.write_text("".join(json.dumps(span) + "\n" for span in spans), encoding="utf-8")
 
-    return edit
+def compared(root: Path, **changes: Any) -> Path:
+    """Small cells of a condition, its twin and a slower one."""
+    options = {"edit": stretch(3.0), "repetitions": 4, "conditions": (BASE, TWIN, SLOW), **changes}
+    return report_bundle.make_bundle(root, bulk=False, session_s=0.5, handshakes=5, **options)
 
 
 def effects(root: Path) -> list[dict[str, Any]]:
@@ -61,15 +51,7 @@ def rows(found: list[dict[str, Any]], condition: str, metric: str = HANDSHAKE) -
 
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return report_bundle.make_bundle(
-        tmp_path_factory.mktemp("conditions") / "run",
-        edit=stretch(3.0),
-        repetitions=4,
-        bulk=False,
-        session_s=0.5,
-        handshakes=5,
-        conditions=(BASE, TWIN, SLOW),
-    )
+    return compared(tmp_path_factory.mktemp("conditions") / "run")
 
 
 def test_a_slower_condition_regresses_and_its_twin_does_not(bundle: Path) -> None:
@@ -139,15 +121,7 @@ def test_one_condition_has_no_table_and_no_section(tmp_path: Path) -> None:
 
 
 def test_fewer_than_three_pairs_are_insufficient(tmp_path: Path) -> None:
-    root = report_bundle.make_bundle(
-        tmp_path / "run",
-        edit=stretch(3.0),
-        repetitions=2,
-        bulk=False,
-        handshakes=5,
-        session_s=0.5,
-        conditions=(BASE, SLOW),
-    )
+    root = compared(tmp_path / "run", repetitions=2, conditions=(BASE, SLOW))
     for row in effects(root):
         assert (row["verdict"], row["low_effect"], row["p_value"]) == ("insufficient", None, None)
         assert row["reason"] == "insufficient"
@@ -196,15 +170,7 @@ def test_cells_of_different_runs_are_no_pair(tmp_path: Path) -> None:
         path.write_text(json.dumps({**json.loads(path.read_text()), "lineage": [entry]}))
         stretch(3.0)(root)
 
-    root = report_bundle.make_bundle(
-        tmp_path / "run",
-        edit=added,
-        repetitions=4,
-        bulk=False,
-        session_s=0.5,
-        handshakes=5,
-        conditions=(BASE, TWIN, SLOW),
-    )
+    root = compared(tmp_path / "run", edit=added)
     data = BundleData(root)
     slow, twin = (conditions.Contrast(name, "baseline", name == "twin") for name in ("slow", "twin"))
     assert conditions.pairs_of(data.cells, slow) == []

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import os
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -26,6 +24,7 @@ from pqsitl.settings import Settings
 from pqsitl.sink import BulkSink
 from pqsitl.sources import BulkSource, EmbeddedSource
 from pqsitl.tlog import TlogFrame, write_frames
+from tools import python_told
 from waiting import LIMIT_S, free_port, hold_back, wait_for
 
 ENVIRONMENT = {"PQ_CONTROL_PORT": "0", "PQ_SINK_PORT": "0", "PQ_LISTEN_HOST": "127.0.0.1"}
@@ -309,14 +308,7 @@ def test_the_health_check_loads_next_to_nothing(lab: Lab) -> None:
         "usage = resource.getrusage(resource.RUSAGE_SELF);"
         "print(status, sorted(heavy), usage.ru_utime + usage.ru_stime, sep=';')"
     )
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(sys.path),
-        "PQ_CONTROL_PORT": str(lab.server.port),
-    }
-    run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
-    )
+    run = python_told(code, PQ_CONTROL_PORT=str(lab.server.port))
     status, heavy, cpu_s = run.stdout.strip().split(";")
     assert (status, heavy) == ("0", "[]")
     assert float(cpu_s) < 0.15

@@ -199,6 +199,27 @@ class Bundle:
         change(value)
         save(self.data / name, value)
 
+    def edit_cells(self, name: str, change: Callable[[Any], object]) -> None:
+        """That file of every cell through `change`."""
+        for cell in self.cells:
+            cell.edit(name, change)
+
+    def change_lines(self, name: str, change: Callable[[Json], object]) -> None:
+        """Every line of that file of every cell through `change`."""
+        for cell in self.cells:
+            cell.change_lines(name, change)
+
+    def change_readings(self, change: Callable[[dict[str, str]], object], *roles: str) -> None:
+        """The fields of every reading of every cell through `change`; of both ends, or of those named."""
+
+        def changed(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+            change(fields)
+            return t_ns
+
+        for cell in self.cells:
+            for role in roles or ROLES:
+                cell.telemetry(role, changed)
+
     def scenario(self, change: Callable[[Json], object]) -> None:
         """The effective scenario, which may be YAML; written as JSON, which is YAML."""
         path = self.data / "scenario.effective.yml"

@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from played import Played, read
+from tools import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLES = ROOT / "ansible" / "roles"
@@ -52,12 +53,9 @@ def play(
     environment |= {"ANSIBLE_ROLES_PATH": str(ROLES), "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json"}
     if config is not None:
         environment["ANSIBLE_CONFIG"] = str(config)
-    return subprocess.run(
+    return ended(
         ["ansible-playbook", *options, "-c", "local", "-e", json.dumps(variables), str(file)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        100,
         cwd=folder,
         env={**os.environ, **environment},
     )
@@ -69,12 +67,9 @@ def playbook(folder: Path, name: str, *words: str, tree: Path = ROOT, timeout_s:
     environment = {f"ANSIBLE_{key}": str(folder / value) for key, value in own.items()}
     environment["ANSIBLE_CONFIG"] = str(tree / "ansible/ansible.cfg")
     environment["ANSIBLE_STDOUT_CALLBACK"] = "ansible.posix.json"
-    done = subprocess.run(
+    done = ended(
         ["ansible-playbook", name, *words],
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
+        timeout_s,
         cwd=tree / "ansible",
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,

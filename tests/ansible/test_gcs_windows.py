@@ -25,6 +25,7 @@ from pqsitl.settings import Settings
 from pqtunnel import config
 from pqtunnel.cli import _parser
 from pqtunnel.config import EndpointConfig
+from tools import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 ROLE = ROOT / "ansible" / "roles" / "gcs_windows"
@@ -53,12 +54,9 @@ def play(folder: Path, tasks: list[dict[str, Any]], **more: Any) -> str:
     # defaults of a role rank lowest: as files of variables they would win over what is given
     document = [{"hosts": "localhost", "gather_facts": False, "vars_files": names, "tasks": tasks}]
     file.write_text(yaml.safe_dump(document))
-    done = subprocess.run(
+    done = ended(
         ["ansible-playbook", "-i", "localhost,", "-c", "local", "-e", json.dumps(variables), str(file)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        100,
         cwd=folder,
         env={
             **os.environ,
@@ -92,16 +90,13 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def render(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """station/render with what the tests give; its exit code is checked."""
     own = {name: value for name, value in GIVEN.items() if name.startswith("gcs_windows_")}
-    done = subprocess.run(
+    done = ended(
         [
             str(ROOT / "station/render"),
             str(folder),
             *(f"{name}={value}" for name, value in {**own, **more}.items()),
         ],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
+        100,
     )
     assert done.returncode == 0, done.stderr
     return done

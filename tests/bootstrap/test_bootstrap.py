@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import ended
 from waiting import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -18,13 +19,10 @@ KEYRING = "/usr/share/keyrings/example.gpg"
 
 def sourced(script: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run shell lines with bootstrap.sh's functions loaded, as the other scripts load them."""
-    return subprocess.run(
+    return ended(
         ["sh", "-c", f'PQLAB_SELF="{ROOT}/bootstrap.sh"; PQLAB_SOURCED=1; . "$PQLAB_SELF"\n{script}'],
+        LIMIT_S,
         env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
     )
 
 

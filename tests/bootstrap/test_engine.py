@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab_world import ROOT, World
+from tools import ended
 
 DENIED = (
     "permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock: "
@@ -95,17 +96,14 @@ def test_a_start_that_failed_otherwise_says_its_own_reason(world: World) -> None
 
 def command(world: World, *words: str) -> subprocess.CompletedProcess[str]:
     """A command of our checkout, where dockerd is not in the PATH, as for a user of Debian."""
-    return subprocess.run(
+    return ended(
         [world.here / words[0], *words[1:]],
+        60,
         env={
             **world.environment,
             "PQLAB_STATE": str(world.folder / "state"),
             "PATH": f"{world.folder / 'bin'}:/usr/bin:/bin",
         },
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
 
 
@@ -142,12 +140,5 @@ def test_an_engine_that_does_not_run_is_another_matter(world: World) -> None:
 
 def test_images_are_not_built_by_one_either(world: World) -> None:
     (world.folder / "denied").write_text(DENIED)
-    done = subprocess.run(
-        [ROOT / "images/build.sh", "base"],
-        env={**os.environ, **world.environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = ended([ROOT / "images/build.sh", "base"], 60, env={**os.environ, **world.environment})
     assert done.returncode == 4 and "but not for you" in done.stderr

@@ -16,6 +16,7 @@ from pqevidence.errors import LabError
 from pqlab.campaign import owner as campaign_owner
 from pqlab.cli.run import controller
 from pqlab.inventory import Inventory, load_inventory
+from tools import ended
 from waiting import LIMIT_S
 
 
@@ -141,14 +142,11 @@ def test_a_checkout_that_we_may_not_look_into_is_not_gone(world: World) -> None:
 @pytest.mark.parametrize("target", ["lab-down", "purge", "run"])
 def test_make_says_it_too(world: World, target: str) -> None:
     world.lab_of(world.there)
-    done = subprocess.run(
+    done = ended(
         ["make", "--no-print-directory", target],
+        60,
         cwd=world.here,
         env={k: v for k, v in world.environment.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
     assert done.returncode == 2, "make flattens exit codes"
     assert "Error 4" in done.stderr and done.stderr.count("error: the lab on this machine is another") == 1
@@ -165,13 +163,10 @@ def test_make_lab_up_asks_before_it_builds() -> None:
 
 def test_purge_alone_asks_as_well(world: World) -> None:
     world.lab_of(world.there)
-    done = subprocess.run(
+    done = ended(
         [world.here / "bootstrap.sh", "purge"],
+        60,
         env={**world.environment, "PQLAB_STATE": str(world.folder / "state")},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
     )
     assert done.returncode == 4 and "another checkout's" in done.stderr
     assert world.changed() == []

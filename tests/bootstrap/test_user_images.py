@@ -13,6 +13,7 @@ import yaml
 
 from lab_world import ROOT, World
 from pqlab.campaign.finish import secret_files
+from tools import ended
 
 
 class Loader(yaml.SafeLoader):
@@ -41,15 +42,7 @@ def up(world: World, **given: str) -> tuple[subprocess.CompletedProcess[str], li
     """lab.sh up with these variables: its end, the compose files it named, what compose saw of them."""
     names = ("SITL_BINARY", "SITL_DEFAULTS", "INFLUXDB_IMAGE", "INFLUXDB_TOKEN")
     inherited = {k: v for k, v in world.environment.items() if k not in names}
-    done = subprocess.run(
-        [world.here / "compose/lab.sh", "up"],
-        env={**inherited, **given},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        cwd=world.here,
-    )
+    done = ended([world.here / "compose/lab.sh", "up"], 60, env={**inherited, **given}, cwd=world.here)
     lines = [line for line in world.changed() if " up " in line]
     files = re.findall(r"-f (?:compose/)?(\S+\.yml)", lines[-1]) if lines else []
     seen: dict[str, str] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from pqevidence.bundle import locate
 from pqevidence.bundle.bag import payload, read_manifest, sha512_file
 from pqlab.cli.main import main
+from tools import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 DOC = (ROOT / "docs" / "REANALYSE.md").read_text(encoding="utf-8")
@@ -42,14 +42,7 @@ def test_ten_lines_of_pandas_give_what_the_bundle_says(
     words = [str(archive) if word.endswith(".tar.zst") else word for word in command.split()]
     monkeypatch.chdir(tmp_path)
     assert main(words) == 0
-    done = subprocess.run(
-        [PYTHON, "-c", code + CLAIM],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    done = ended([PYTHON, "-c", code + CLAIM], 200, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
     assert done.returncode == 0, done.stderr
     assert "cs-mlkem768-aesgcm-mldsa65" in done.stdout
 
@@ -77,11 +70,5 @@ assert {"start_ns", "suite_id", "cell_id"} <= set(spans.columns)
 assert list(opened.table("by_suite").suite_id) == [row["suite_id"] for row in plain.table("by_suite")]
 """
     late = "import sys; sys.path += sys.argv[2:]\n"
-    done = subprocess.run(
-        [PYTHON, "-c", late + code, str(root), *sys.path],
-        env={**os.environ, "PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    done = ended([PYTHON, "-c", late + code, str(root), *sys.path], 200, env={**os.environ, "PYTHONPATH": ""})
     assert done.returncode == 0, done.stderr

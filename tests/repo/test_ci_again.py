@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
+
+from tools import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,14 +23,11 @@ def test_once(n=0):
 
 def _checked(folder: Path, source: str, *others: str) -> tuple[int, str]:
     (folder / "test_it.py").write_text(source)
-    done = subprocess.run(
+    done = ended(
         [str(ROOT / ".ci" / "pytest"), "-q", str(folder / "test_it.py"), *others],
+        120,
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "PYTHON": sys.executable, "TMPDIR": str(folder)},
         cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
     )
     return done.returncode, done.stdout + done.stderr
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tools import ended
 from waiting import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,15 +34,7 @@ def told(tree: Path, argv: list[str], cwd: Path) -> str:
     """What was called from the script, by whatever name it was begun."""
     noted = tree.parent / "noted"
     path = f"{tree.parent}:{tree.parent / 'bin'}:{os.environ['PATH']}"
-    done = subprocess.run(
-        argv,
-        cwd=cwd,
-        env={**os.environ, "PATH": path, "NOTED": str(noted)},
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
+    done = ended(argv, LIMIT_S, cwd=cwd, env={**os.environ, "PATH": path, "NOTED": str(noted)})
     assert done.returncode == 0, done.stderr
     return noted.read_text()
 

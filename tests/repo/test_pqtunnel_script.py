@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tools import ended
 from waiting import LIMIT_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,15 +30,7 @@ class Script:
         self.environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "NOTED": str(self.noted)}
 
     def run(self, *words: str) -> tuple[int, list[str]]:
-        done = subprocess.run(
-            [self.home / "pqtunnel", *words],
-            cwd=self.here,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
+        done = ended([self.home / "pqtunnel", *words], LIMIT_S, cwd=self.here, env=self.environment)
         return done.returncode, self.noted.read_text().splitlines() if self.noted.exists() else []
 
 

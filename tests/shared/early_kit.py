@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -11,6 +13,10 @@ from pqspec.handshake import DroneHandshake, GcsHandshake
 from pqspec.keyschedule import mac
 from pqtunnel import wire
 from pqtunnel.errors import HandshakeError
+from pqtunnel.handshake.identity import DronePsk, GcsPublicIdentity
+from pqtunnel.primitives import Primitives
+from pqtunnel.suites import get
+from pqtunnel.trace import Tracer
 from waiting import wait_until
 
 RETRY = bytes.fromhex("17000000")
@@ -43,6 +49,22 @@ class EarlyDrone(DroneHandshake):
         frame = EARLY_HEADER + challenge[5:37] + hello[4:-32]
         self._hello_frame = frame + mac(self._psk_keys.hello, challenge, frame)
         return self._hello_frame
+
+
+def early_drone(psk: DronePsk, trusted: Sequence[GcsPublicIdentity], primitives: Primitives) -> EarlyDrone:
+    """One of the lab's usual suite, which keeps no counts."""
+    return EarlyDrone(
+        suite=get("cs-mlkem768-aesgcm-mldsa65"),
+        psk=psk,
+        trusted=trusted,
+        min_level=1,
+        epoch=0,
+        primitives=primitives,
+        rng=os.urandom,
+        tracer=Tracer(),
+        counters=defaultdict(int),
+        rx_index=77,
+    )
 
 
 class EarlyGcs(GcsHandshake):

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools import ended
+
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = ROOT / "ansible"
 
@@ -55,15 +57,8 @@ def command(playbook: str, *words: str) -> list[str]:
 def play(playbook: str, *words: str, timeout_s: float = 900) -> Played:
     """Run a playbook to its end."""
     started = time.monotonic()
-    done = subprocess.run(
-        command(playbook, *words),
-        cwd=ANSIBLE,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        stdin=subprocess.DEVNULL,
-        check=False,
+    done = ended(
+        command(playbook, *words), timeout_s, cwd=ANSIBLE, env=environment(), stdin=subprocess.DEVNULL
     )
     return read(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 

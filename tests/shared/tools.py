@@ -1,11 +1,16 @@
-"""Programs of others that a test asks: skipped with a reason where missing, but not in the whole check."""
+"""Programs that a test runs; of others': skipped with a reason where missing, but not in the whole check."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
+from typing import Any
 
 import pytest
+
+from waiting import LIMIT_S
 
 
 def needed(name: str) -> str:
@@ -18,3 +23,17 @@ def needed(name: str) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     return found
+
+
+def ended(command: Any, limit_s: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """What the command said and its status, whatever that is; `options` are of subprocess.run."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=limit_s, **{"check": False, **options}
+    )
+
+
+def python_told(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What an interpreter of its own said that runs `code` with our path."""
+    path = os.pathsep.join(sys.path)
+    child = {**os.environ, "PYTHONPATH": path, **environment}
+    return ended([sys.executable, "-c", code], LIMIT_S, stdin=subprocess.DEVNULL, env=child)

@@ -22,6 +22,24 @@ def key_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def native() -> object:
+    """This host's own primitives, one of each kind tried; skips, with the reason, where liboqs is missing."""
+    from pqtunnel.errors import ProviderMissing
+    from pqtunnel.primitives import load
+    from pqtunnel.suites import AEADS
+
+    try:
+        primitives = load()
+        primitives.kem("mlkem512")
+        primitives.sig("mldsa44")
+        for token in AEADS:
+            primitives.aead(token)
+    except ProviderMissing as error:
+        pytest.skip(str(error))
+    return primitives
+
+
 @pytest.fixture
 def tls_folder(tmp_path: Path) -> Path:
     """Only the control plane's certificates, in the layout of the keys; needs no liboqs."""
@@ -30,10 +48,21 @@ def tls_folder(tmp_path: Path) -> Path:
     return issue_all(tmp_path / "tls")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A module that tests several data planes names them in PLANES; a test may name its own."""
+    planes = getattr(metafunc.module, "PLANES", ())
+    own = any(mark.args[0] == "plane" for mark in metafunc.definition.iter_markers("parametrize"))
+    if planes and not own and "plane" in metafunc.fixturenames:
+        metafunc.parametrize("plane", planes, indirect=True)
+
+
 @pytest.fixture
-def plane() -> str:
-    """The data plane of `lab_pair`: this host's choice. Modules that test both override it."""
-    return ""
+def plane(request: pytest.FixtureRequest) -> str:
+    """The data plane of `lab_pair`; "": this host's choice."""
+    asked = str(getattr(request, "param", ""))
+    if asked not in ("", "python"):
+        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
+    return asked
 
 
 @pytest.fixture

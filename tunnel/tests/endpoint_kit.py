@@ -118,6 +118,13 @@ class Side:
         self.controller = TlsFiles.in_folder(keys / "controller")
         self.rpc = self.client()
 
+    @property
+    def door(self) -> tuple[str, int]:
+        """Where this ground station is dialled."""
+        address = self.agent.endpoint.handshake_address
+        assert address is not None
+        return address
+
     def client(self, **options: Any) -> RpcClient:
         host, port = self.agent.server.address
         return RpcClient(host, port, self.controller, server_name=self.config.role, **options)
@@ -161,8 +168,7 @@ class Lab:
             PQ_PEER_SEALED_PORT=sealed if sealed_port is None else "9",
             **(gcs or {}),
         )
-        handshake = self.gcs.agent.endpoint.handshake_address
-        assert handshake is not None
+        handshake = self.gcs.door
         try:
             self.drone = Side(
                 "drone",
@@ -193,6 +199,13 @@ class Lab:
         for side in (self.gcs, self.drone):
             side.call("prepare", cell_id=cell, suite_id=suite, **extra)
             side.call("start", cell_id=cell)
+
+    def flowing(self, count: int = 1, **prepared: Any) -> None:
+        """A cell with so many handshakes, its window open."""
+        self.prepare(**prepared)
+        done = self.handshakes(count)
+        assert done["completed"] == count, done
+        self.open()
 
     def handshakes(self, count: int = 1, cell: str = "cell-1") -> dict[str, Any]:
         return self.drone.call(

@@ -45,9 +45,7 @@ def blocks(lines: list[str]) -> list[str]:
 def test_a_cell_over_rpc_is_sworn_to_as_it_was_handed_out(lab_pair: Lab) -> None:
     drone = lab_pair.drone
     lines = drone.call("attest", **BEGIN)["lines"]
-    lab_pair.prepare()
-    lab_pair.handshakes(3)
-    lab_pair.open()
+    lab_pair.flowing(3)
     lab_pair.shut()
     counters, _ = lab_pair.stop()
     spans = fetch_all(drone.rpc, "cell-1", "spans", limit=5)

@@ -120,9 +120,7 @@ def test_a_new_controller_can_end_the_cell_of_a_dead_one(lab_pair: Lab) -> None:
 
 @pytest.mark.native
 def test_stop_ends_a_running_window_early(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes()
-    lab_pair.open()
+    lab_pair.flowing()
     outcome: list[str] = []
 
     def run() -> None:

@@ -20,9 +20,7 @@ def spans_of(side: Any, cell: str = "cell-1") -> list[dict[str, Any]]:
 
 
 def test_a_drone_that_signs_is_verified_and_traffic_flows(lab_pair: Lab) -> None:
-    lab_pair.prepare(drone_auth="signature")
-    assert lab_pair.handshakes(2)["completed"] == 2
-    lab_pair.open()
+    lab_pair.flowing(2, drone_auth="signature")
     lab_pair.drone.plain.send(b"\xfdsigned")
     assert lab_pair.gcs.plain.receive() == b"\xfdsigned"
     lab_pair.shut()
@@ -76,9 +74,7 @@ def test_the_pool_ends_with_the_cell_and_belongs_to_the_gcs(lab_pair: Lab) -> No
     "suite", ["xs-x25519mlkem768-asconaead128-mldsa65", "xs-x25519-chacha20poly1305-ed25519"]
 )
 def test_suites_beside_the_72_carry_traffic(lab_pair: Lab, suite: str) -> None:
-    lab_pair.prepare(suite)
-    assert lab_pair.handshakes(2)["completed"] == 2
-    lab_pair.open()
+    lab_pair.flowing(2, suite=suite)
     lab_pair.drone.plain.send(b"\xfdbeside")
     assert lab_pair.gcs.plain.receive() == b"\xfdbeside"
     lab_pair.shut()

@@ -14,14 +14,8 @@ from pqtunnel.errors import HandshakeError
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
-
-
-@pytest.fixture(params=["python", "native"])
-def plane(request: pytest.FixtureRequest) -> str:
-    """Both data planes pass the same tests."""
-    if request.param == "native":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
+#: both data planes pass the same tests
+PLANES = ("python", "native")
 
 
 def test_a_block_whose_controller_died_does_not_dial_into_the_next_cell(lab_pair: Lab) -> None:

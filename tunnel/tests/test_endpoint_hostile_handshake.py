@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import threading
-from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,10 @@ import pytest
 from endpoint_kit import SUITE, Lab, Side, lab
 
 from crowd import A_SECOND, ROUND_TRIP_S, SOURCES, Distance, knocking
-from early_kit import EarlyDrone, held_to_what_was_given
-from pqtunnel import suites, wire
-from pqtunnel.endpoint.identity_files import DroneKeys, load_drone
+from early_kit import early_drone, held_to_what_was_given
+from pqtunnel import wire
+from pqtunnel.endpoint.identity_files import load_drone
 from pqtunnel.primitives import load
-from pqtunnel.trace import Tracer
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
@@ -83,6 +82,17 @@ def relayed(key_folder: Path, tmp_path: Path) -> Any:
     relay.close()
 
 
+def _swap(at: int, bits: int) -> Callable[[bytearray, int], bytearray]:
+    """Changes the byte at `at` of the whole stream."""
+
+    def swap(data: bytearray, position: int) -> bytearray:
+        if position <= at < position + len(data):
+            data[at - position] ^= bits
+        return data
+
+    return swap
+
+
 def _hello_bytes() -> int:
     return wire.max_frame_length(wire.HELLO, None)
 
@@ -90,14 +100,7 @@ def _hello_bytes() -> int:
 def test_relay_that_swaps_one_ciphertext_byte_is_refused_before_decapsulation(relayed: Any) -> None:
     pair, relay = relayed
     pair.prepare()
-    at = _hello_bytes() + 4 + 40  # inside ClientKem's ciphertext
-
-    def swap(data: bytearray, position: int) -> bytearray:
-        if position <= at < position + len(data):
-            data[at - position] ^= 1
-        return data
-
-    relay.change["up"] = swap
+    relay.change["up"] = _swap(_hello_bytes() + 4 + 40, 1)  # inside ClientKem's ciphertext
     result = pair.handshakes(1)
     assert result["completed"] == 0
     assert result["failures"][0]["reason"]
@@ -113,14 +116,7 @@ def test_relay_that_swaps_one_ciphertext_byte_is_refused_before_decapsulation(re
 def test_relay_that_alters_the_server_hello_is_refused_by_signature(relayed: Any) -> None:
     pair, relay = relayed
     pair.prepare()
-    at = wire.max_frame_length(wire.CHALLENGE, None) + 200
-
-    def swap(data: bytearray, position: int) -> bytearray:
-        if position <= at < position + len(data):
-            data[at - position] ^= 0x80
-        return data
-
-    relay.change["down"] = swap
+    relay.change["down"] = _swap(wire.max_frame_length(wire.CHALLENGE, None) + 200, 0x80)
     assert pair.handshakes(1)["completed"] == 0
     assert pair.drone.counters()["hs_bad_signature"] >= 1
     assert pair.drone.counters()["hs_encaps"] == 0
@@ -184,8 +180,7 @@ def test_wrong_psk_is_refused_like_an_unknown_drone(key_folder: Path, tmp_path: 
 )
 def test_malformed_frames_are_refused_without_work(lab_pair: Lab, attack: bytes, counter: str) -> None:
     lab_pair.prepare()
-    address = lab_pair.gcs.agent.endpoint.handshake_address
-    assert address is not None
+    address = lab_pair.gcs.door
     with socket.create_connection(address, timeout=LIMIT_S) as sock:
         sock.sendall(attack)
         sock.shutdown(socket.SHUT_WR)
@@ -198,8 +193,7 @@ def test_malformed_frames_are_refused_without_work(lab_pair: Lab, attack: bytes,
 
 def test_silent_strangers_do_not_keep_the_drone_out(lab_pair: Lab) -> None:
     lab_pair.prepare()
-    address = lab_pair.gcs.agent.endpoint.handshake_address
-    assert address is not None
+    address = lab_pair.gcs.door
     held = [socket.create_connection(address, timeout=LIMIT_S) for _ in range(10)]
     try:
         assert lab_pair.handshakes(3)["completed"] == 3
@@ -210,8 +204,7 @@ def test_silent_strangers_do_not_keep_the_drone_out(lab_pair: Lab) -> None:
 
 def test_half_open_connections_are_bounded_and_the_oldest_gives_way(lab_pair: Lab) -> None:
     lab_pair.prepare()
-    address = lab_pair.gcs.agent.endpoint.handshake_address
-    assert address is not None
+    address = lab_pair.gcs.door
     limit = lab_pair.gcs.config.half_open_limit
     held = []
     try:
@@ -228,21 +221,6 @@ def test_half_open_connections_are_bounded_and_the_oldest_gives_way(lab_pair: La
             sock.close()
 
 
-def early_drone(keys: DroneKeys) -> EarlyDrone:
-    return EarlyDrone(
-        suite=suites.get(SUITE),
-        psk=keys.psk,
-        trusted=keys.trusted,
-        min_level=1,
-        epoch=0,
-        primitives=load(),
-        rng=os.urandom,
-        tracer=Tracer(),
-        counters=defaultdict(int),
-        rx_index=1,
-    )
-
-
 @pytest.mark.linux("loopback has 127.0.0.0/8 there alone")
 def test_a_hello_that_comes_first_answers_what_was_given_to_its_source_once(
     key_folder: Path, tmp_path: Path
@@ -250,8 +228,7 @@ def test_a_hello_that_comes_first_answers_what_was_given_to_its_source_once(
     keys = load_drone(key_folder / "drone")
     with lab(key_folder, tmp_path, plane="native") as pair, ExitStack() as stack:
         pair.prepare()
-        address = pair.gcs.agent.endpoint.handshake_address
-        assert address is not None
+        address = pair.gcs.door
 
         def dial(source: str) -> socket.socket:
             made = socket.create_connection(address, timeout=LIMIT_S, source_address=(source, 0))
@@ -260,7 +237,12 @@ def test_a_hello_that_comes_first_answers_what_was_given_to_its_source_once(
         def counted(name: str) -> int:
             return int(pair.gcs.counters()[name])
 
-        held_to_what_was_given(dial, pair.gcs.config.half_open_limit, lambda: early_drone(keys), counted)
+        held_to_what_was_given(
+            dial,
+            pair.gcs.config.half_open_limit,
+            lambda: early_drone(keys.psk, keys.trusted, load()),
+            counted,
+        )
         assert counted("hs_keygens") == 2, "nothing dear was done for any that was refused"
 
 
@@ -277,8 +259,7 @@ def test_a_drone_with_a_late_hello_gets_through_whoever_knocks(key_folder: Path,
         with lab(key_folder, tmp_path, plane="native", handshake_port=far_away) as pair:
             pair.prepare()
             assert pair.handshakes(1)["completed"] == 1
-            address = pair.gcs.agent.endpoint.handshake_address
-            assert address is not None
+            address = pair.gcs.door
             with knocking(address[1], SOURCES, A_SECOND, 100_000):
                 assert wait_until(lambda: pair.gcs.counters()["hs_evicted"] >= 256)
                 for _ in range(8):
@@ -299,8 +280,7 @@ def test_a_source_that_dials_too_often_is_slowed_before_any_work(key_folder: Pat
     gcs = Side("gcs", key_folder, tmp_path, limits={"token_burst": 10, "tokens_per_s": 0.01})
     try:
         gcs.call("prepare", cell_id="c", suite_id=SUITE)
-        address = gcs.agent.endpoint.handshake_address
-        assert address is not None
+        address = gcs.door
         challenged = 0
         for _ in range(40):
             with (
@@ -323,9 +303,8 @@ def test_an_older_handshake_held_back_displaces_no_newer_one(
     keys = load_drone(key_folder / "drone")
     with lab(key_folder, tmp_path, plane=plane) as pair:
         pair.prepare()
-        address = pair.gcs.agent.endpoint.handshake_address
-        assert address is not None
-        older = early_drone(keys)
+        address = pair.gcs.door
+        older = early_drone(keys.psk, keys.trusted, load())
         with socket.create_connection(address, timeout=LIMIT_S) as sock, sock.makefile("rb") as stream:
             older.start()
             for _ in range(2):
@@ -362,8 +341,7 @@ def test_a_second_drone_that_takes_the_place_is_counted(key_folder: Path, tmp_pa
         pair.prepare()
         assert pair.handshakes(3)["completed"] == 3
         assert pair.gcs.counters()["hs_displaced"] == 0, "a drone may replace its own session"
-        address = pair.gcs.agent.endpoint.handshake_address
-        assert address is not None
+        address = pair.gcs.door
         rival = Side(
             "drone",
             second,

@@ -15,14 +15,8 @@ from pqtunnel.rpc import RemoteError
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
-
-
-@pytest.fixture(params=["python", "native", "mixed"])
-def plane(request: pytest.FixtureRequest) -> str:
-    """Both data planes pass the same tests, and one against the other."""
-    if request.param != "python":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
+#: both data planes pass the same tests, and one against the other
+PLANES = ("python", "native", "mixed")
 
 
 @pytest.fixture

@@ -21,16 +21,10 @@ from pqtunnel.rpc import RemoteError, fetch_all
 from waiting import LIMIT_S, OUTSTANDING, wait_until
 
 pytestmark = pytest.mark.native
+#: both data planes pass the same tests
+PLANES = ("python", "native")
 OTHER = "cs-mlkem768-chacha20poly1305-mldsa65"
 HZ = 320
-
-
-@pytest.fixture(params=["python", "native"])
-def plane(request: pytest.FixtureRequest) -> str:
-    """Both data planes pass the same tests."""
-    if request.param == "native":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
 
 
 class Uniform:
@@ -292,9 +286,7 @@ def test_a_rekey_does_not_join_one_of_a_cell_that_is_over(
 def test_a_failed_rekey_leaves_the_epoch_alone_and_is_tried_again(
     lab_pair: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes()
-    lab_pair.open()
+    lab_pair.flowing()
     gcs = lab_pair.gcs.agent.endpoint
     live, gcs._live = gcs._live, False  # every connection is closed at once now
     thread = threading.Thread(target=lambda: lab_pair.drone.agent.endpoint.rekey(None, "test"))
@@ -337,9 +329,7 @@ def test_a_restarted_gcs_answers_session_unknown_and_gets_a_new_session_at_once(
 
 
 def test_a_rekey_runs_while_a_traffic_run_blocks(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes()
-    lab_pair.open()
+    lab_pair.flowing()
     told: list[str] = []
 
     def run() -> None:

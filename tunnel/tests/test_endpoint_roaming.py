@@ -14,6 +14,8 @@ from endpoint_kit import Lab, lab
 from waiting import wait_until
 
 pytestmark = pytest.mark.native
+#: both data planes pass the same tests
+PLANES = ("python", "native")
 
 
 class Translator:
@@ -62,14 +64,6 @@ class Translator:
         self._thread.join()
         for sock in (self.inner, *self.outer):
             sock.close()
-
-
-@pytest.fixture(params=["python", "native"])
-def plane(request: pytest.FixtureRequest) -> str:
-    """Both data planes pass the same tests."""
-    if request.param == "native":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
 
 
 @pytest.fixture

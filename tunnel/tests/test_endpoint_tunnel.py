@@ -23,20 +23,12 @@ from pqtunnel.rpc import RemoteError, fetch_all
 from waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.native
-
-
-@pytest.fixture(params=["python", "native"])
-def plane(request: pytest.FixtureRequest) -> str:
-    """Both data planes pass the same tests."""
-    if request.param == "native":
-        pytest.importorskip("pq_core", reason="the native core's wheel is not installed here")
-    return str(request.param)
+#: both data planes pass the same tests
+PLANES = ("python", "native")
 
 
 def test_traffic_both_ways_is_byte_identical_and_counted_alike(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    assert lab_pair.handshakes(3)["completed"] == 3
-    lab_pair.open()
+    lab_pair.flowing(3)
     down = [os.urandom(1 + n * 7 % 280) for n in range(300)]
     up = [os.urandom(20) for _ in range(50)]
     for start in range(0, len(down), 50):  # bursts that the peers' socket buffers can hold
@@ -63,9 +55,7 @@ def test_traffic_both_ways_is_byte_identical_and_counted_alike(lab_pair: Lab) ->
 
 
 def test_ledgers_join_on_epoch_and_sequence(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes(2)
-    lab_pair.open()
+    lab_pair.flowing(2)
     for n in range(40):
         lab_pair.drone.plain.send(b"d%03d" % n)
         assert lab_pair.gcs.plain.receive() == b"d%03d" % n
@@ -205,9 +195,7 @@ def test_killed_peer_is_a_clear_failure(lab_pair: Lab) -> None:
 
 
 def test_stop_waits_for_what_is_in_flight_and_not_longer(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes(1)
-    lab_pair.open()
+    lab_pair.flowing()
     start = time.monotonic()
     lab_pair.drone.plain.send(b"last")
     assert lab_pair.gcs.plain.receive() == b"last"
@@ -234,9 +222,7 @@ def test_a_sender_that_is_held_up_behind_its_send_is_waited_for(
         time.sleep(0.03)
         return sent
 
-    lab_pair.prepare()
-    lab_pair.handshakes(1)
-    lab_pair.open()
+    lab_pair.flowing()
     monkeypatch.setattr(DataPlane, "_send", slow)
     start = time.monotonic()
     lab_pair.drone.plain.send(b"last")
@@ -246,9 +232,7 @@ def test_a_sender_that_is_held_up_behind_its_send_is_waited_for(
 
 
 def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes(1)
-    lab_pair.open()
+    lab_pair.flowing()
     lab_pair.drone.plain.send(b"first")
     assert lab_pair.gcs.plain.receive() == b"first"
     gcs_address = lab_pair.gcs.agent.endpoint.dataplane.sealed_address
@@ -288,9 +272,7 @@ def test_forged_packets_stop_nothing(lab_pair: Lab) -> None:
 
 
 def test_oversize_plaintext_is_counted_not_sent(lab_pair: Lab) -> None:
-    lab_pair.prepare()
-    lab_pair.handshakes(1)
-    lab_pair.open()
+    lab_pair.flowing()
     lab_pair.drone.plain.send(b"x" * (packet.MAX_PLAINTEXT_BYTES + 1))
     assert wait_until(lambda: lab_pair.drone.counters()["oversize"] == 1)
     lab_pair.drone.plain.send(b"y" * packet.MAX_PLAINTEXT_BYTES)
@@ -308,9 +290,7 @@ def test_keepalives_flow_both_ways_while_nothing_else_does(lab_pair: Lab) -> Non
 @pytest.mark.parametrize("suite", ["cs-mlkem512-chacha20poly1305-falcon512", "cs-hqc128-ascon128a-mldsa44",
                                    "cs-classicmceliece348864-aesgcm-mldsa44"])  # fmt: skip
 def test_other_families_carry_traffic(lab_pair: Lab, suite: str) -> None:
-    lab_pair.prepare(suites.get(suite).id)
-    assert lab_pair.handshakes(1)["completed"] == 1
-    lab_pair.open()
+    lab_pair.flowing(suite=suites.get(suite).id)
     lab_pair.drone.plain.send(b"hello")
     assert lab_pair.gcs.plain.receive() == b"hello"
 
@@ -352,9 +332,7 @@ def test_draining_waits_for_what_is_sent_and_not_booked(
     dataplane = lab_pair.drone.agent.endpoint.dataplane
     if not isinstance(dataplane, DataPlane):
         pytest.skip("only the Python plane can be held between sending and booking from here")
-    lab_pair.prepare()
-    lab_pair.handshakes()
-    lab_pair.open()
+    lab_pair.flowing()
     sent, go_on, send = threading.Event(), threading.Event(), dataplane._send
 
     def held(sock: socket.socket, datagram: bytes, *given: Any) -> bool:

@@ -191,9 +191,7 @@ def test_attackers_datagrams_show_within_two_windows_and_plaintext_does_not(
     more = 100
     monkeypatch.setattr(feed, "LAG_BINS", LAG_BINS + more)
     monkeypatch.setattr(feed, "SHOWN_BINS", SHOWN_BINS + 30 * more)
-    pair.prepare(feed=True)
-    assert pair.handshakes(1)["completed"] == 1
-    pair.open()
+    pair.flowing(feed=True)
     sealed = pair.drone.agent.endpoint.dataplane.sealed_address
     marker = b"PLAINTEXT-MARKER"
     for _ in range(20):

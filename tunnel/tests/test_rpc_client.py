@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -27,6 +24,7 @@ from pqtunnel.rpc import (
     WrongKeyError,
     fetch_all,
 )
+from tools import python_told
 from waiting import LIMIT_S, free_port
 
 
@@ -35,16 +33,8 @@ def test_client_loads_nothing_native() -> None:
         "import sys, pqtunnel.rpc, pqtunnel.suites;"
         "print([m for m in sys.modules if m.split('.')[0] in ('oqs', 'cryptography', 'pq_ascon', 'ctypes')])"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
-    assert done.stdout.strip() == "[]"
+    done = python_told(code)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]")
 
 
 def test_result_comes_back(tls_folder: Path) -> None:

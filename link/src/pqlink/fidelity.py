@@ -1,32 +1,11 @@
-"""How like a replay is to its trace: runs of lost packets; and a trace in a few figures. Pure functions."""
+"""A trace in a few figures. Pure functions."""
 
 from __future__ import annotations
-
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
 
 from pqbase.documents import Json
 from pqlink.trace import Trace
 
 _MS_NS = 1_000_000
-
-
-def loss_runs(arrived: Iterable[bool]) -> list[int]:
-    """Lengths of the runs of lost packets, in packets, in their order."""
-    runs, length = [], 0
-    for came in arrived:
-        if not came:
-            length += 1
-        elif length:
-            runs.append(length)
-            length = 0
-    return [*runs, length] if length else runs
-
-
-def ks_distance(one: Sequence[float], other: Sequence[float]) -> float:
-    """Greatest distance of two empirical distributions, 0 … 1 (Kolmogorov-Smirnov). Both hold a value."""
-    a, b = sorted(one), sorted(other)
-    return max(abs(bisect_right(a, x) / len(a) - bisect_right(b, x) / len(b)) for x in {*a, *b})
 
 
 def fades_ms(trace: Trace) -> list[float]:

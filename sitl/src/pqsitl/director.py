@@ -22,7 +22,6 @@ TAKEOFF_ALT_M = 10.0
 REACHED_SHARE = 0.9
 #: a pilot may have left it at the rim of the fence, and it comes down at half a metre a second in the end
 RETURN_LIMIT_NS = 900 * NS
-PHASES = ("boot", "settle", "guided", "arm", "takeoff", "climb", "ready", "landing", "failed")
 #: custom modes of ArduCopter that a failsafe takes it to
 MODES = {0: "STABILIZE", 2: "ALT_HOLD", 5: "LOITER", 6: "RTL", 9: "LAND", 17: "BRAKE", 21: "SMART_RTL"}
 RTL, LAND = 6, 9

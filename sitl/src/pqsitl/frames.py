@@ -50,12 +50,6 @@ def attitude(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def local_position_ned(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_local_position_ned_message(
-        _ms(boot_us), s.north_m, s.east_m, -s.alt_m, s.vel_north_ms, s.vel_east_ms, _nz(-s.climb_ms)
-    )
-
-
 def global_position_int(s: FlightState, boot_us: int) -> Message:
     heading_cdeg = max(256, int(math.degrees(s.yaw_rad) * 100) % 36000)
     return mav.MAVLink_global_position_int_message(
@@ -79,26 +73,10 @@ def vfr_hud(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def servo_output_raw(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_servo_output_raw_message(boot_us & 0xFFFFFFFF, 0, *s.servos_us, 0, 0, 0, 0)
-
-
 def _imu(s: FlightState) -> tuple[int, int, int, int, int, int, int, int, int]:
     ax, ay, az = (int(a * 1000 / 9.80665) for a in s.accel_mss)
     gx, gy, gz = (int(r * 1000) for r in s.rates_rads)
     return ax, ay, az, gx, gy, gz, 232, 52, -528
-
-
-def raw_imu(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_raw_imu_message(boot_us, *_imu(s), 0, 4500)
-
-
-def scaled_imu2(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_scaled_imu2_message(_ms(boot_us), *_imu(s), 4500)
-
-
-def scaled_imu3(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_scaled_imu3_message(_ms(boot_us), *_imu(s))
 
 
 def sys_status(s: FlightState, boot_us: int) -> Message:
@@ -110,35 +88,9 @@ def sys_status(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def power_status(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_power_status_message(5000, 0, 0)
-
-
-def meminfo(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_meminfo_message(0, 65535, 131072)
-
-
-def nav_controller_output(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_nav_controller_output_message(
-        math.degrees(s.roll_rad), math.degrees(s.pitch_rad), -9, 0, 0, s.target_m[2] - s.alt_m, 0.0, 0.0
-    )
-
-
-def mission_current(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_mission_current_message(s.mission_seq, s.mission_total, s.mission_state)
-
-
 def rc_channels(s: FlightState, boot_us: int) -> Message:
     channels = (1500, 1500, 1000, 1500, 1800, 1000, 1000, 1800)
     return mav.MAVLink_rc_channels_message(_ms(boot_us), 16, *channels, *(0,) * 10, 255)
-
-
-def scaled_pressure(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_scaled_pressure_message(_ms(boot_us), 945.0 - 0.115 * s.alt_m, 0.0, 3500)
-
-
-def scaled_pressure2(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_scaled_pressure2_message(_ms(boot_us), 945.0 - 0.115 * s.alt_m, 0.0, 3500)
 
 
 def gps_raw_int(s: FlightState, boot_us: int) -> Message:
@@ -162,38 +114,6 @@ def gps_raw_int(s: FlightState, boot_us: int) -> Message:
         0,
         0,
     )
-
-
-def system_time(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_system_time_message(1_735_689_600_000_000 + boot_us, _ms(boot_us))
-
-
-def simstate(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_simstate_message(
-        s.roll_rad, s.pitch_rad, s.yaw_rad, *s.accel_mss, *s.rates_rads, _e7(s.lat_deg), _e7(s.lon_deg)
-    )
-
-
-def wind(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_wind_message(-180.0, 0.0, 0.0)
-
-
-def ahrs(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_ahrs_message(0.0, 0.0, 0.0, 0.0, 0.0, 0.0012, 0.0031)
-
-
-def ahrs2(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_ahrs2_message(
-        s.roll_rad, s.pitch_rad, s.yaw_rad, HOME_ALT_M + s.alt_m, _e7(s.lat_deg), _e7(s.lon_deg)
-    )
-
-
-def ekf_status_report(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_ekf_status_report_message(831, 0.012, 0.008, 0.021, 0.031, 0.0)
-
-
-def vibration(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_vibration_message(boot_us, 0.003, 0.003, 0.004, 0, 0, 0)
 
 
 def battery_status(s: FlightState, boot_us: int) -> Message:
@@ -222,27 +142,60 @@ def esc_telemetry(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def terrain_report(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_terrain_report_message(_e7(s.lat_deg), _e7(s.lon_deg), 0, 0.0, 0.0, 504, 0)
-
-
-def terrain_request(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_terrain_request_message(_e7(s.lat_deg), _e7(s.lon_deg), 100, 0x00FFFFFFFFFFFFFF)
-
-
-def timesync(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_timesync_message(0, boot_us * 1000 + 1)
-
-
 BUILDERS: dict[str, Builder] = {
-    "HEARTBEAT": heartbeat, "ATTITUDE": attitude, "LOCAL_POSITION_NED": local_position_ned,
-    "GLOBAL_POSITION_INT": global_position_int, "VFR_HUD": vfr_hud, "SERVO_OUTPUT_RAW": servo_output_raw,
-    "RAW_IMU": raw_imu, "SCALED_IMU2": scaled_imu2, "SCALED_IMU3": scaled_imu3, "SYS_STATUS": sys_status,
-    "POWER_STATUS": power_status, "MEMINFO": meminfo, "NAV_CONTROLLER_OUTPUT": nav_controller_output,
-    "MISSION_CURRENT": mission_current, "RC_CHANNELS": rc_channels, "SCALED_PRESSURE": scaled_pressure,
-    "SCALED_PRESSURE2": scaled_pressure2, "GPS_RAW_INT": gps_raw_int, "SYSTEM_TIME": system_time,
-    "SIMSTATE": simstate, "WIND": wind, "AHRS": ahrs, "AHRS2": ahrs2, "EKF_STATUS_REPORT": ekf_status_report,
-    "VIBRATION": vibration, "BATTERY_STATUS": battery_status, "ESC_TELEMETRY_1_TO_4": esc_telemetry,
-    "TERRAIN_REPORT": terrain_report, "TERRAIN_REQUEST": terrain_request, "TIMESYNC": timesync,
-}  # fmt: skip
+    "HEARTBEAT": heartbeat,
+    "ATTITUDE": attitude,
+    "LOCAL_POSITION_NED": lambda s, boot_us: mav.MAVLink_local_position_ned_message(
+        _ms(boot_us), s.north_m, s.east_m, -s.alt_m, s.vel_north_ms, s.vel_east_ms, _nz(-s.climb_ms)
+    ),
+    "GLOBAL_POSITION_INT": global_position_int,
+    "VFR_HUD": vfr_hud,
+    "SERVO_OUTPUT_RAW": lambda s, boot_us: mav.MAVLink_servo_output_raw_message(
+        boot_us & 0xFFFFFFFF, 0, *s.servos_us, 0, 0, 0, 0
+    ),
+    "RAW_IMU": lambda s, boot_us: mav.MAVLink_raw_imu_message(boot_us, *_imu(s), 0, 4500),
+    "SCALED_IMU2": lambda s, boot_us: mav.MAVLink_scaled_imu2_message(_ms(boot_us), *_imu(s), 4500),
+    "SCALED_IMU3": lambda s, boot_us: mav.MAVLink_scaled_imu3_message(_ms(boot_us), *_imu(s)),
+    "SYS_STATUS": sys_status,
+    "POWER_STATUS": lambda _s, _boot_us: mav.MAVLink_power_status_message(5000, 0, 0),
+    "MEMINFO": lambda _s, _boot_us: mav.MAVLink_meminfo_message(0, 65535, 131072),
+    "NAV_CONTROLLER_OUTPUT": lambda s, _boot_us: mav.MAVLink_nav_controller_output_message(
+        math.degrees(s.roll_rad), math.degrees(s.pitch_rad), -9, 0, 0, s.target_m[2] - s.alt_m, 0.0, 0.0
+    ),
+    "MISSION_CURRENT": lambda s, _boot_us: mav.MAVLink_mission_current_message(
+        s.mission_seq, s.mission_total, s.mission_state
+    ),
+    "RC_CHANNELS": rc_channels,
+    "SCALED_PRESSURE": lambda s, boot_us: mav.MAVLink_scaled_pressure_message(
+        _ms(boot_us), 945.0 - 0.115 * s.alt_m, 0.0, 3500
+    ),
+    "SCALED_PRESSURE2": lambda s, boot_us: mav.MAVLink_scaled_pressure2_message(
+        _ms(boot_us), 945.0 - 0.115 * s.alt_m, 0.0, 3500
+    ),
+    "GPS_RAW_INT": gps_raw_int,
+    "SYSTEM_TIME": lambda _s, boot_us: mav.MAVLink_system_time_message(
+        1_735_689_600_000_000 + boot_us, _ms(boot_us)
+    ),
+    "SIMSTATE": lambda s, _boot_us: mav.MAVLink_simstate_message(
+        s.roll_rad, s.pitch_rad, s.yaw_rad, *s.accel_mss, *s.rates_rads, _e7(s.lat_deg), _e7(s.lon_deg)
+    ),
+    "WIND": lambda _s, _boot_us: mav.MAVLink_wind_message(-180.0, 0.0, 0.0),
+    "AHRS": lambda _s, _boot_us: mav.MAVLink_ahrs_message(0.0, 0.0, 0.0, 0.0, 0.0, 0.0012, 0.0031),
+    "AHRS2": lambda s, _boot_us: mav.MAVLink_ahrs2_message(
+        s.roll_rad, s.pitch_rad, s.yaw_rad, HOME_ALT_M + s.alt_m, _e7(s.lat_deg), _e7(s.lon_deg)
+    ),
+    "EKF_STATUS_REPORT": lambda _s, _boot_us: mav.MAVLink_ekf_status_report_message(
+        831, 0.012, 0.008, 0.021, 0.031, 0.0
+    ),
+    "VIBRATION": lambda _s, boot_us: mav.MAVLink_vibration_message(boot_us, 0.003, 0.003, 0.004, 0, 0, 0),
+    "BATTERY_STATUS": battery_status,
+    "ESC_TELEMETRY_1_TO_4": esc_telemetry,
+    "TERRAIN_REPORT": lambda s, _boot_us: mav.MAVLink_terrain_report_message(
+        _e7(s.lat_deg), _e7(s.lon_deg), 0, 0.0, 0.0, 504, 0
+    ),
+    "TERRAIN_REQUEST": lambda s, _boot_us: mav.MAVLink_terrain_request_message(
+        _e7(s.lat_deg), _e7(s.lon_deg), 100, 0x00FFFFFFFFFFFFFF
+    ),
+    "TIMESYNC": lambda _s, boot_us: mav.MAVLink_timesync_message(0, boot_us * 1000 + 1),
+}
 """Every message of the profiles but PARAM_VALUE, which the parameter table answers for."""

@@ -8,7 +8,6 @@ Standard library only: the analysis side imports this.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -207,8 +206,3 @@ def expected_histogram(
         size = sizes[name] + overhead_bytes
         shares[size] = shares.get(size, 0.0) + hz / total_hz
     return shares
-
-
-def histogram_mean_bytes(shares: Mapping[int, float]) -> float:
-    """Mean size in bytes of a histogram of shares."""
-    return sum(size * share for size, share in shares.items())

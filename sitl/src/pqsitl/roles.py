@@ -69,12 +69,10 @@ class VehicleService(TrafficService):
             self._arducopter.close()
 
 
-class AirService(TrafficService):
-    """MAVProxy beside the vehicle; it sends nothing of its own."""
+class ProxiedService(TrafficService):
+    """One whose frames go through MAVProxy, which lives and dies with it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.mavproxy = Mavproxy(air_plan(settings.listen_host))
-        super().__init__("air", {})
+    mavproxy: Mavproxy
 
     @property
     def ready(self) -> bool:
@@ -84,15 +82,23 @@ class AirService(TrafficService):
     def trouble(self) -> SitlError | None:
         return mavproxy_trouble(self.mavproxy)
 
-    def facts(self) -> dict[str, object]:
-        return {"mavproxy": self.mavproxy.facts()}
-
     def close(self) -> None:
         super().close()
         self.mavproxy.stop()
 
 
-class GroundService(TrafficService):
+class AirService(ProxiedService):
+    """MAVProxy beside the vehicle; it sends nothing of its own."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.mavproxy = Mavproxy(air_plan(settings.listen_host))
+        super().__init__("air", {})
+
+    def facts(self) -> dict[str, object]:
+        return {"mavproxy": self.mavproxy.facts()}
+
+
+class GroundService(ProxiedService):
     """MAVProxy of the ground station, its client (uplink), and the sink of the vehicle's bulk.
 
     `bulk` here means the receiving half of the same spec; `bulk-uplink` sends the other way.
@@ -119,20 +125,8 @@ class GroundService(TrafficService):
     def choose_auto(self) -> str:
         return "uplink"
 
-    @property
-    def ready(self) -> bool:
-        return self.mavproxy.ready
-
-    @property
-    def trouble(self) -> SitlError | None:
-        return mavproxy_trouble(self.mavproxy)
-
     def facts(self) -> dict[str, object]:
         return {"auto": self.choose_auto(), "mavproxy": self.mavproxy.facts()}
-
-    def close(self) -> None:
-        super().close()
-        self.mavproxy.stop()
 
 
 def mavproxy_trouble(mavproxy: Mavproxy) -> SitlError | None:

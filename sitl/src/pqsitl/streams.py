@@ -69,12 +69,6 @@ def home_position(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def gps_global_origin(s: FlightState, boot_us: int) -> Message:
-    return mav.MAVLink_gps_global_origin_message(
-        int(HOME_LAT_DEG * 1e7), int(HOME_LON_DEG * 1e7), round(HOME_ALT_M * 1000), boot_us
-    )
-
-
 def extended_sys_state(s: FlightState, boot_us: int) -> Message:
     landed = mav.MAV_LANDED_STATE_ON_GROUND if s.alt_m <= 0.05 else mav.MAV_LANDED_STATE_IN_AIR
     return mav.MAVLink_extended_sys_state_message(mav.MAV_VTOL_STATE_UNDEFINED, landed)
@@ -101,17 +95,15 @@ def position_target(s: FlightState, boot_us: int) -> Message:
     )
 
 
-def version(s: FlightState, boot_us: int) -> Message:
-    return autopilot_version()
-
-
 ALL_BUILDERS: dict[str, Builder] = {
     **BUILDERS,
     "HOME_POSITION": home_position,
-    "GPS_GLOBAL_ORIGIN": gps_global_origin,
+    "GPS_GLOBAL_ORIGIN": lambda _s, boot_us: mav.MAVLink_gps_global_origin_message(
+        int(HOME_LAT_DEG * 1e7), int(HOME_LON_DEG * 1e7), round(HOME_ALT_M * 1000), boot_us
+    ),
     "EXTENDED_SYS_STATE": extended_sys_state,
     "POSITION_TARGET_GLOBAL_INT": position_target,
-    "AUTOPILOT_VERSION": version,
+    "AUTOPILOT_VERSION": lambda _s, _boot_us: autopilot_version(),
 }
 """Every message that can be asked for."""
 

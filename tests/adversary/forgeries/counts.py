@@ -8,7 +8,7 @@ from adversary.raw import OTHER, ROLES, Bundle, Cell, Json, load, save, wall_ns
 HS = ("hs_started", "hs_completed", "hs_keygens", "hs_signatures", "hs_decaps", "hs_encaps", "hs_verifies")
 
 
-def _drop_slowest(cell: Cell, *, renumber: bool, counted: bool) -> int:
+def _drop_slowest(cell: Cell, *, renumber: bool) -> int:
     """The slowest third of the handshakes is gone; how many."""
     found = cell.handshakes()
     slow = sorted(found, key=lambda key: wall_ns(found[key]))[-(len(found) // 3) :]
@@ -25,8 +25,7 @@ def _drop_slowest(cell: Cell, *, renumber: bool, counted: bool) -> int:
                 if role.get(name):
                     role[name] = len(kept)
 
-    if counted:
-        cell.counters(fewer)
+    cell.counters(fewer)
     cell.completed(len(kept))
     return len(slow)
 
@@ -35,21 +34,21 @@ def _drop_slowest(cell: Cell, *, renumber: bool, counted: bool) -> int:
 def slowest_handshakes_gone(bundle: Bundle) -> None:
     """The slowest third of all handshakes never took place."""
     for cell in bundle.cells:
-        _drop_slowest(cell, renumber=False, counted=True)
+        _drop_slowest(cell, renumber=False)
 
 
 @forgery("slowest third dropped", "sim", "lab")
 def slowest_gone_and_renumbered(bundle: Bundle) -> None:
     """The same, and the others are numbered as if they had been all."""
     for cell in bundle.cells:
-        _drop_slowest(cell, renumber=True, counted=True)
+        _drop_slowest(cell, renumber=True)
 
 
 @forgery("slowest third dropped", "sim", "lab")
 def slowest_gone_and_never_asked_for(bundle: Bundle) -> None:
     """The same, and the scenario asked for no more."""
     for cell in bundle.cells:
-        _drop_slowest(cell, renumber=True, counted=True)
+        _drop_slowest(cell, renumber=True)
     bundle.scenario(lambda s: s["handshake"].update(count=s["handshake"]["count"] * 2 // 3))
 
 
@@ -57,7 +56,7 @@ def slowest_gone_and_never_asked_for(bundle: Bundle) -> None:
 def slowest_gone_and_the_sampler_agrees(bundle: Bundle) -> None:
     """The same, and what the sampler read of the tunnel's counters fits."""
     for cell in bundle.cells:
-        lost = _drop_slowest(cell, renumber=True, counted=True)
+        lost = _drop_slowest(cell, renumber=True)
 
         def fewer(_series: str, _tags: str, fields: dict[str, str], t_ns: int, lost: int = lost) -> int:
             for name in HS:
@@ -169,14 +168,13 @@ def lost_datagrams_never_sent(bundle: Bundle) -> None:
 @forgery("losses erased", "lossy")
 def router_lost_nothing(bundle: Bundle) -> None:
     """The tunnel itself loses what a perfect link carried."""
-    for cell in bundle.cells:
 
-        def clean(link: Json) -> None:
-            for direction in ("up", "down"):
-                counts = link["router"][direction]
-                counts.update(delivered=counts["offered"], late_count=counts["offered"], lost=0)
+    def clean(link: Json) -> None:
+        for direction in ("up", "down"):
+            counts = link["router"][direction]
+            counts.update(delivered=counts["offered"], late_count=counts["offered"], lost=0)
 
-        cell.edit("link.json", clean)
+    bundle.edit_cells("link.json", clean)
 
 
 @forgery("losses erased", "lab", "sim")
@@ -313,8 +311,7 @@ def quiet_called_alarm(bundle: Bundle) -> None:
 @forgery("verdicts flipped", "watched")
 def canary_raised_by_hand(bundle: Bundle) -> None:
     """The detector saw the known attack; its scores stayed where they were without one."""
-    for cell in bundle.cells:
-        cell.change_lines("detector.ndjson", lambda row: row.update(attack_score=0.01))
+    bundle.change_lines("detector.ndjson", lambda row: row.update(attack_score=0.01))
 
 
 @forgery("verdicts flipped", "watched")
@@ -336,8 +333,7 @@ def surer_that_nothing_was_lost(bundle: Bundle) -> None:
     def surer(row: Json) -> None:
         row.update(degraded_score=row["degraded_score"] / 10)
 
-    for cell in bundle.cells:
-        cell.change_lines("detector.ndjson", surer)
+    bundle.change_lines("detector.ndjson", surer)
 
 
 @forgery("verdicts flipped", "watched")
@@ -348,8 +344,7 @@ def scores_of_another_scale(bundle: Bundle) -> None:
         if row["attack"]:
             row.update(attack_score=1.7)
 
-    for cell in bundle.cells:
-        cell.change_lines("detector.ndjson", surer)
+    bundle.change_lines("detector.ndjson", surer)
 
 
 @forgery("verdicts flipped", "watched")
@@ -360,8 +355,7 @@ def detector_for_free(bundle: Bundle) -> None:
         after, before = usage["after"]["xgboost"], usage["before"]["xgboost"]
         after.update(cpu_ns=before["cpu_ns"] + (after["cpu_ns"] - before["cpu_ns"]) // 50)
 
-    for cell in bundle.cells:
-        cell.edit("detectors.json", cheaper)
+    bundle.edit_cells("detectors.json", cheaper)
 
 
 @forgery("verdicts flipped", "watched")
@@ -387,5 +381,4 @@ def truth_moved(bundle: Bundle) -> None:
         elif "t_on_ns" in row:
             row.update(t_on_ns=row["t_on_ns"] + by_ns, t_off_ns=row["t_off_ns"] + by_ns)
 
-    for cell in bundle.cells:
-        cell.change_lines("canary/attack.ndjson", later)
+    bundle.change_lines("canary/attack.ndjson", later)

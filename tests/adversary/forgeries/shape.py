@@ -90,15 +90,12 @@ def log_in_prose(bundle: Bundle) -> None:
 def load_below_nothing(bundle: Bundle) -> None:
     """The machine was less than idle: −5,000 %."""
 
-    def below(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+    def below(fields: dict[str, str]) -> None:
         for name in ("system_pct", "process_pct"):
             if name in fields:
                 fields[name] = "-5000.0"
-        return t_ns
 
-    for cell in bundle.cells:
-        for role in ROLES:
-            cell.telemetry(role, below)
+    bundle.change_readings(below)
 
 
 @forgery("bounds exceeded", "sim", "lab")
@@ -120,13 +117,11 @@ def load_beyond_all(bundle: Bundle) -> None:
 def memory_below_nothing(bundle: Bundle) -> None:
     """The tunnel gives memory back to the machine."""
 
-    def below(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+    def below(fields: dict[str, str]) -> None:
         if "rss_bytes" in fields:
             fields["rss_bytes"] = "-41943040i"
-        return t_ns
 
-    for cell in bundle.cells:
-        cell.telemetry("drone", below)
+    bundle.change_readings(below, "drone")
 
 
 @forgery("bounds exceeded", "sim", "lab", pages=False)
@@ -168,10 +163,9 @@ def size_beyond_a_datagram(bundle: Bundle) -> None:
 @forgery("bounds exceeded", "lab", "sim")
 def negative_round_trips(bundle: Bundle) -> None:
     """Answers came before their questions: the mean of the round trip falls."""
-    for cell in bundle.cells:
 
-        def negative(traffic: Json) -> None:
-            report = traffic["windows"]["traffic"]["gcs"]["source_report"]
-            report["rtt_ms"] = [-50.0, *(report.get("rtt_ms") or [1.0])]
+    def negative(traffic: Json) -> None:
+        report = traffic["windows"]["traffic"]["gcs"]["source_report"]
+        report["rtt_ms"] = [-50.0, *(report.get("rtt_ms") or [1.0])]
 
-        cell.edit("traffic.json", negative)
+    bundle.edit_cells("traffic.json", negative)

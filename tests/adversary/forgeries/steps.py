@@ -50,33 +50,30 @@ def slowest_called_rekeys(bundle: Bundle) -> None:
 @forgery("called something else", "sim", "lab")
 def primitives_called_codec(bundle: Bundle) -> None:
     """Signing and decapsulation are no cryptography but the packing of messages."""
-    for cell in bundle.cells:
 
-        def renamed(row: Json) -> None:
-            if row["step"] in ("sign", "decaps"):
-                row["kind"] = "codec"
+    def renamed(row: Json) -> None:
+        if row["step"] in ("sign", "decaps"):
+            row["kind"] = "codec"
 
-        cell.change_lines("spans.ndjson", renamed)
+    bundle.change_lines("spans.ndjson", renamed)
 
 
 @forgery("called something else", "sim", "lab")
 def time_on_the_network_was_input(bundle: Bundle) -> None:
     """The drone waits for nobody: what it waits for the ground station is its own input and output."""
-    for cell in bundle.cells:
 
-        def renamed(row: Json) -> None:
-            if row["kind"] == "network_wait":
-                row["kind"] = "io"
+    def renamed(row: Json) -> None:
+        if row["kind"] == "network_wait":
+            row["kind"] = "io"
 
-        cell.change_lines("spans.ndjson", renamed)
+    bundle.change_lines("spans.ndjson", renamed)
 
 
 @forgery("called something else", "lab", "sim")
 def verification_called_signing(bundle: Bundle) -> None:
     """Who signs fast and who verifies slowly change places in the steps' names."""
     swap = {"encaps": "verify", "verify": "encaps"}
-    for cell in bundle.cells:
-        cell.change_lines("spans.ndjson", lambda row: row.update(step=swap.get(row["step"], row["step"])))
+    bundle.change_lines("spans.ndjson", lambda row: row.update(step=swap.get(row["step"], row["step"])))
 
 
 @forgery("times scaled", "lab", "sim")
@@ -147,8 +144,7 @@ def _answered(bundle: Bundle, faster: int) -> None:
         report = traffic["windows"]["traffic"]["gcs"]["source_report"]
         report["rtt_ms"] = [value / faster for value in report["rtt_ms"]]
 
-    for cell in bundle.cells:
-        cell.edit("traffic.json", shorter)
+    bundle.edit_cells("traffic.json", shorter)
 
 
 def _each(bundle: Bundle, change: Callable[[dict[tuple[str, str], Json], list[Json]], list[Json]]) -> None:

@@ -148,28 +148,22 @@ def _half(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
 def tunnel_uses_nothing(bundle: Bundle) -> None:
     """Handshakes and datagrams cost no processor time at all."""
 
-    def nothing(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+    def nothing(fields: dict[str, str]) -> None:
         if "process_cpu_ns" in fields:
             fields.update(process_cpu_ns="0i", process_pct="0.0")
-        return t_ns
 
-    for cell in bundle.cells:
-        for role in ROLES:
-            cell.telemetry(role, nothing)
+    bundle.change_readings(nothing)
 
 
 @forgery("processor time", "sim", "lab")
 def machine_was_idle(bundle: Bundle) -> None:
     """The machine was idle but for the tunnel: 0.1 % busy."""
 
-    def idle(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+    def idle(fields: dict[str, str]) -> None:
         if "system_pct" in fields:
             fields["system_pct"] = "0.1"
-        return t_ns
 
-    for cell in bundle.cells:
-        for role in ROLES:
-            cell.telemetry(role, idle)
+    bundle.change_readings(idle)
 
 
 @forgery("processor time", "lab")

@@ -12,75 +12,69 @@ from adversary.raw import ROLES, Bundle, Json
 @forgery("counts beside the tunnel", "lab", "sim")
 def source_sent_twice_as_many_bytes(bundle: Bundle) -> None:
     """The vehicle's frames were twice as large as what the tunnel sealed."""
-    for cell in bundle.cells:
 
-        def more(traffic: Json) -> None:
-            for role in ROLES:
-                traffic["windows"]["traffic"][role]["source_report"]["sent"]["bytes"] *= 2
+    def more(traffic: Json) -> None:
+        for role in ROLES:
+            traffic["windows"]["traffic"][role]["source_report"]["sent"]["bytes"] *= 2
 
-        cell.edit("traffic.json", more)
+    bundle.edit_cells("traffic.json", more)
 
 
 @forgery("counts beside the tunnel", "lab", "sim")
 def source_sent_a_hundred_more(bundle: Bundle) -> None:
     """The vehicle sent more frames than the tunnel took."""
-    for cell in bundle.cells:
 
-        def more(traffic: Json) -> None:
-            traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]["count"] += 100
+    def more(traffic: Json) -> None:
+        traffic["windows"]["traffic"]["drone"]["source_report"]["sent"]["count"] += 100
 
-        cell.edit("traffic.json", more)
+    bundle.edit_cells("traffic.json", more)
 
 
 @forgery("counts beside the tunnel", "lab", "sim")
 def sizes_of_another_mix(bundle: Bundle) -> None:
     """Frames were of other sizes than the datagrams that carried them."""
-    for cell in bundle.cells:
 
-        def other(traffic: Json) -> None:
-            for role in ROLES:
-                sent = traffic["windows"]["traffic"][role]["source_report"]["sent"]
-                sent["sizes"] = {"280": sent["count"]}
+    def other(traffic: Json) -> None:
+        for role in ROLES:
+            sent = traffic["windows"]["traffic"][role]["source_report"]["sent"]
+            sent["sizes"] = {"280": sent["count"]}
 
-        cell.edit("traffic.json", other)
+    bundle.edit_cells("traffic.json", other)
 
 
 @forgery("counts beside the tunnel", "lab", "sim")
 def totals_of_another_session(bundle: Bundle) -> None:
     """Sealing and opening cost a tenth over the whole cell; the windows, of which it is the sum, say
     otherwise."""
-    for cell in bundle.cells:
 
-        def less(both: Json) -> None:
-            for counted in both.values():
-                for name in ("seal_ns_total", "open_ns_total"):
-                    counted[name] //= 10
+    def less(both: Json) -> None:
+        for counted in both.values():
+            for name in ("seal_ns_total", "open_ns_total"):
+                counted[name] //= 10
 
-        cell.edit("counters.json", less)
+    bundle.edit_cells("counters.json", less)
 
 
 @forgery("counts beside the tunnel", "lab", "sim")
 def refusals_in_the_windows_alone(bundle: Bundle) -> None:
     """Nothing was refused in the cell; a window counts forty replayed datagrams."""
-    for cell in bundle.cells:
 
-        def told(both: Json) -> None:
-            both["gcs"]["windows"]["traffic"]["replay"] += 40
+    def told(both: Json) -> None:
+        both["gcs"]["windows"]["traffic"]["replay"] += 40
 
-        cell.edit("counters.json", told)
+    bundle.edit_cells("counters.json", told)
 
 
 @forgery("counts beside the tunnel", "lab", "sim")
 def operations_that_were_not_counted(bundle: Bundle) -> None:
     """The ground station signed once for all handshakes: half of what it counts was never done."""
-    for cell in bundle.cells:
 
-        def fewer(both: Json) -> None:
-            for name in ("hs_signatures", "hs_decaps"):
-                if both["gcs"].get(name):
-                    both["gcs"][name] //= 2
+    def fewer(both: Json) -> None:
+        for name in ("hs_signatures", "hs_decaps"):
+            if both["gcs"].get(name):
+                both["gcs"][name] //= 2
 
-        cell.edit("counters.json", fewer)
+    bundle.edit_cells("counters.json", fewer)
 
 
 @forgery("verdicts flipped", "watched")
@@ -98,57 +92,53 @@ def card_of_a_better_model(bundle: Bundle) -> None:
 @forgery("verdicts flipped", "watched", witnessed=False)
 def detector_of_little_memory(bundle: Bundle) -> None:
     """The detector needed a tenth of the memory that it needed."""
-    for cell in bundle.cells:
 
-        def less(usage: Json) -> None:
-            for edge in ("before", "after"):
-                usage[edge]["xgboost"]["rss_bytes"] //= 10
+    def less(usage: Json) -> None:
+        for edge in ("before", "after"):
+            usage[edge]["xgboost"]["rss_bytes"] //= 10
 
-        cell.edit("detectors.json", less)
+    bundle.edit_cells("detectors.json", less)
 
 
 @forgery("verdicts flipped", "watched")
 def known_attack_of_another_rate(bundle: Bundle) -> None:
     """The known attack was a weak one: a tenth of the datagrams that were sent and refused."""
-    for cell in bundle.cells:
 
-        def weaker(row: Json) -> None:
-            if "rate_pps" in row:
-                row["rate_pps"] = row["rate_pps"] / 10
+    def weaker(row: Json) -> None:
+        if "rate_pps" in row:
+            row["rate_pps"] = row["rate_pps"] / 10
 
-        cell.change_lines("canary/attack.ndjson", weaker)
+    bundle.change_lines("canary/attack.ndjson", weaker)
 
 
 @forgery("losses erased", "lossy", witnessed=False)
 def router_that_added_no_delay(bundle: Bundle) -> None:
     """The router itself added a hundredth of the delay that it added: latency is the tunnel's."""
-    for cell in bundle.cells:
 
-        def less(link: Json) -> None:
-            for way in ("up", "down"):
-                for name in ("late_sum_ns", "delay_sum_ns"):
-                    if name in link["router"][way]:
-                        link["router"][way][name] //= 100
+    def less(link: Json) -> None:
+        for way in ("up", "down"):
+            for name in ("late_sum_ns", "delay_sum_ns"):
+                if name in link["router"][way]:
+                    link["router"][way][name] //= 100
 
-        cell.edit("link.json", less)
+    bundle.edit_cells("link.json", less)
 
 
 @forgery("losses erased", "lossy")
 def probes_of_a_better_link(bundle: Bundle) -> None:
     """Probes found the link to lose nothing at all, by their shares; their counts say otherwise."""
-    for cell in bundle.cells:
 
-        def better(link: Json) -> None:
-            for probe in link["probes"].values():
-                if not isinstance(probe, dict):
-                    continue
-                for way in ("up", "down"):
-                    if isinstance(probe.get(way), dict):
-                        for name in ("loss_pct", "loss_low_pct"):
-                            if name in probe[way]:
-                                probe[way][name] = 0.0
+    def better(link: Json) -> None:
+        for probe in link["probes"].values():
+            if not isinstance(probe, dict):
+                continue
+            for way in ("up", "down"):
+                if isinstance(probe.get(way), dict):
+                    for name in ("loss_pct", "loss_low_pct"):
+                        if name in probe[way]:
+                            probe[way][name] = 0.0
 
-        cell.edit("link.json", better)
+    bundle.edit_cells("link.json", better)
 
 
 @forgery("processor time", "lab", witnessed=False)
@@ -167,8 +157,7 @@ def tunnel_of_little_memory(bundle: Bundle) -> None:
 
 def _reports(bundle: Bundle, role: str, change: Callable[[Json], object]) -> None:
     """The traffic window's side of one end through `change`, in every cell."""
-    for cell in bundle.cells:
-        cell.edit("traffic.json", lambda traffic: change(traffic["windows"]["traffic"][role]))
+    bundle.edit_cells("traffic.json", lambda traffic: change(traffic["windows"]["traffic"][role]))
 
 
 @forgery("traffic renamed", "lab", "sim")
@@ -208,8 +197,7 @@ def profile_of_a_quieter_vehicle(bundle: Bundle) -> None:
 @forgery("traffic renamed", "sim")
 def traffic_straight_into_the_tunnel(bundle: Bundle) -> None:
     """No other program stood between vehicle and tunnel: the route is called direct."""
-    for cell in bundle.cells:
-        cell.edit("traffic.json", lambda traffic: traffic["windows"]["traffic"].update(route="direct"))
+    bundle.edit_cells("traffic.json", lambda traffic: traffic["windows"]["traffic"].update(route="direct"))
 
 
 @forgery("traffic renamed", "sim")
@@ -265,26 +253,20 @@ def hypervisor_that_took_nothing(bundle: Bundle) -> None:
 def sampler_for_free(bundle: Bundle) -> None:
     """Watching cost nothing: the sampler's share is 0.0 %, its own account grew."""
 
-    def free(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+    def free(fields: dict[str, str]) -> None:
         if "sampler_pct" in fields:
             fields["sampler_pct"] = "0.0"
             fields["sampler_cpu_ns"] = f"{2 * int(fields['sampler_cpu_ns'][:-1])}i"
-        return t_ns
 
-    for cell in bundle.cells:
-        for role in ROLES:
-            cell.telemetry(role, free)
+    bundle.change_readings(free)
 
 
 @forgery("processor time", "lab")
 def container_lighter_than_its_account(bundle: Bundle) -> None:
     """The end's container used a tenth of the share that its account of processor time gives."""
 
-    def lighter(_series: str, _tags: str, fields: dict[str, str], t_ns: int) -> int:
+    def lighter(fields: dict[str, str]) -> None:
         if "container_pct" in fields:
             fields["container_pct"] = f"{float(fields['container_pct']) / 10:.3f}"
-        return t_ns
 
-    for cell in bundle.cells:
-        for role in ROLES:
-            cell.telemetry(role, lighter)
+    bundle.change_readings(lighter)

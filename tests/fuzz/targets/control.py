@@ -15,12 +15,6 @@ from pqtunnel.agent import server
 from pqtunnel.agent.params import Params
 from targets import Target, either, scene
 
-HELD_BYTES = server.MAX_REQUEST_BYTES + 65_536 + 1
-
-
-class _Ended(Exception):
-    """The peer's bytes are used up."""
-
 
 class _Stream:
     """A TLS stream whose other end is the fuzzer: gives out `chunks`, keeps what is sent."""

@@ -5,8 +5,7 @@
 //! the ciphertext. Not in scope: nonce handling, which belongs to the caller. `ascon-aead` is unaudited by its
 //! own word.
 
-mod aead128;
-mod v128a;
+mod aead;
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyValueError};
@@ -45,6 +44,6 @@ fn pq_ascon(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("NONCE_BYTES", NONCE_BYTES)?;
     module.add("TAG_BYTES", TAG_BYTES)?;
     module.add("InvalidTag", module.py().get_type::<InvalidTag>())?;
-    module.add_class::<v128a::Ascon128a>()?;
-    module.add_class::<aead128::AsconAead128>()
+    module.add_class::<aead::Ascon128a>()?;
+    module.add_class::<aead::AsconAead128>()
 }

@@ -133,8 +133,12 @@ const NONE: Budget = Budget {
     waits: 0,
 };
 
-fn is_wide() -> bool {
-    std::env::var("PQ_EXPLORE").is_ok_and(|word| word == "wide")
+/// To `depth`, and deeper where the wide search is asked for.
+fn nothing_wrong(name: &str, budget: Budget, depth: usize) {
+    let is_wide = std::env::var("PQ_EXPLORE").is_ok_and(|word| word == "wide");
+    let depth = if is_wide { 20 } else { depth };
+    let bug = Bug::None;
+    assert_eq!(search(name, Search { budget, bug, depth }), None);
 }
 
 #[test]
@@ -148,16 +152,7 @@ fn one_drone_restarts_rekeys_and_replays() {
         waits: 1,
         ..NONE
     };
-    let depth = if is_wide() { 20 } else { 10 };
-    let wrong = search(
-        "one drone",
-        Search {
-            budget,
-            bug: Bug::None,
-            depth,
-        },
-    );
-    assert_eq!(wrong, None);
+    nothing_wrong("one drone", budget, 10);
 }
 
 #[test]
@@ -170,16 +165,7 @@ fn two_drones_that_one_station_keeps_apart() {
         cuts: 1,
         ..NONE
     };
-    let depth = if is_wide() { 20 } else { 12 };
-    let wrong = search(
-        "two drones",
-        Search {
-            budget,
-            bug: Bug::None,
-            depth,
-        },
-    );
-    assert_eq!(wrong, None);
+    nothing_wrong("two drones", budget, 12);
 }
 
 #[test]
@@ -192,16 +178,7 @@ fn a_station_that_restarts_and_a_drone_that_is_cut_off() {
         waits: 2,
         ..NONE
     };
-    let depth = if is_wide() { 20 } else { 12 };
-    let wrong = search(
-        "a station that restarts",
-        Search {
-            budget,
-            bug: Bug::None,
-            depth,
-        },
-    );
-    assert_eq!(wrong, None);
+    nothing_wrong("a station that restarts", budget, 12);
 }
 
 /// The search is worth what it finds: each fault that is planted, by the name of what it breaks.

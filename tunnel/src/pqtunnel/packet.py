@@ -53,7 +53,6 @@ MAX_DATAGRAM_BYTES: Final = 65_507
 """Largest UDP payload over IPv4: 65,535 less 20 (IP) and 8 (UDP)."""
 MAX_PLAINTEXT_BYTES: Final = MAX_DATAGRAM_BYTES - OVERHEAD_BYTES
 
-INDEX_LIMIT: Final = 1 << 24
 SEQUENCE_MASK: Final = 0xFFFF_FFFF
 
 _HEADER: Final = struct.Struct(">II")
@@ -64,11 +63,6 @@ unpack_words = _HEADER.unpack_from
 def first_word(packet_type: int, epoch: int, receiver_index: int) -> int:
     """The header's first 32 bits; constant for one type, epoch and direction."""
     return packet_type << 28 | (epoch & 0xF) << 24 | receiver_index
-
-
-def split_first_word(word: int) -> tuple[int, int, int]:
-    """(type, epoch mod 16, receiver index) of the header's first 32 bits."""
-    return word >> 28, word >> 24 & 0xF, word & 0xFF_FFFF
 
 
 def header(packet_type: int, epoch: int, receiver_index: int, sequence: int) -> bytes:

@@ -25,7 +25,6 @@ from typing import Final, Self
 from pqbase.documents import Json, texts_of, whole_of
 from pqtunnel.errors import TunnelError, key_owner_hint
 
-AGENT_PORT: Final = 48080
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
 DEFAULT_CONNECT_TIMEOUT_S: Final = 5.0
 DEFAULT_CALL_TIMEOUT_S: Final = 15.0

@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from pqspec.handshake import DroneHandshake, GcsHandshake, PskStore
 from pqspec.handshake.machine import HandshakeMachine
@@ -14,8 +15,8 @@ from pqtunnel import packet
 from pqtunnel.handshake.established import Established
 from pqtunnel.handshake.identity import DronePsk, GcsIdentity, GcsPublicIdentity
 from pqtunnel.handshake.rekey import RekeyBasis, RekeyFrom
-from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives, load
-from pqtunnel.suites import AEADS, ALL_AEADS, ALL_KEMS, ALL_SIGS, SIGS, Suite, get
+from pqtunnel.primitives import AeadKey, KemKeyPair, Primitives
+from pqtunnel.suites import ALL_AEADS, ALL_KEMS, ALL_SIGS, SIGS, Suite, get
 from pqtunnel.trace import Tracer
 
 MLKEM = get("cs-mlkem768-aesgcm-mldsa65")
@@ -139,16 +140,6 @@ class FakePrimitives:
         return FakeAead(token)
 
 
-def native_primitives() -> Primitives:
-    """This host's primitives, one of each kind tried. Raises ProviderMissing."""
-    primitives = load()
-    primitives.kem("mlkem512")
-    primitives.sig("mldsa44")
-    for token in AEADS:
-        primitives.aead(token)
-    return primitives
-
-
 def make_identity(primitives: Primitives, tokens: list[str] | None = None) -> GcsIdentity:
     """A GCS identity with a key pair for each scheme."""
     pairs = {token: primitives.sig(token).generate() for token in tokens or [*SIGS, "ed25519"]}
@@ -182,7 +173,9 @@ class Lab:
         self.psk = DronePsk(b"drone-01", bytes(range(32)))
         self.psks = PskStore([self.psk, DronePsk(b"drone-02", bytes(reversed(range(32))))])
 
-    def drone(self, suite: Suite = MLKEM, **changes: object) -> DroneHandshake:
+    def drone(
+        self, suite: Suite = MLKEM, kind: type[DroneHandshake] = DroneHandshake, **changes: object
+    ) -> Any:
         arguments: dict[str, object] = {
             "suite": suite,
             "psk": self.psk,
@@ -195,9 +188,9 @@ class Lab:
             "counters": self.drone_counters,
             "rx_index": 0xD0D0D0,
         }
-        return DroneHandshake(**(arguments | changes))  # type: ignore[arg-type]
+        return kind(**(arguments | changes))  # type: ignore[arg-type]
 
-    def gcs(self, **changes: object) -> GcsHandshake:
+    def gcs(self, kind: type[GcsHandshake] = GcsHandshake, **changes: object) -> Any:
         arguments: dict[str, object] = {
             "identity": self.identity,
             "psks": self.psks,
@@ -209,7 +202,7 @@ class Lab:
             "counters": self.gcs_counters,
             "rx_index": 0x6C6C6C,
         }
-        return GcsHandshake(**(arguments | changes))  # type: ignore[arg-type]
+        return kind(**(arguments | changes))  # type: ignore[arg-type]
 
     def handshake(self, suite: Suite = MLKEM, tamper: Tamper = pass_on) -> tuple[Established, Established]:
         """Both ends' results. Raises what the refusing end raises."""

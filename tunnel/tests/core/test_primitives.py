@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,20 +19,10 @@ from pqtunnel.primitives import Primitives, load, provider_facts
 from pqtunnel.primitives.oqs_library import load_oqs
 from pqtunnel.probe import probe
 from pqtunnel.suites import AEADS, ALL, ALL_AEADS, ALL_KEMS, ALL_SIGS, KEMS, SIGS, SUITES
+from tools import python_told
 
 pytestmark = pytest.mark.native
 ROOT = os.pathsep.join(sys.path)
-
-
-def run_python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": ROOT, **environment},
-    )
 
 
 @pytest.mark.parametrize("token", ["mlkem512", "mlkem768", "mlkem1024", "hqc128", "classicmceliece348864"])
@@ -108,7 +97,7 @@ def test_aead_refuses_every_change(native: Primitives, token: str) -> None:
 
 
 def test_loading_prints_nothing(native: Primitives) -> None:
-    child = run_python("from pqtunnel.primitives import load; load().kem('mlkem512').generate()")
+    child = python_told("from pqtunnel.primitives import load; load().kem('mlkem512').generate()")
     assert (child.returncode, child.stdout, child.stderr) == (0, "", "")
 
 
@@ -124,7 +113,7 @@ def test_missing_library_fails_clearly_and_clones_nothing(tmp_path: Path) -> Non
         "found = {k: v for k, v in probe().items() if k[:3] == 'cs-'}\n"
         "print({v['status'] for v in found.values()}, found['cs-mlkem512-aesgcm-mldsa44']['reason'])\n"
     )
-    child = run_python(code, OQS_INSTALL_PATH=str(tmp_path))
+    child = python_told(code, OQS_INSTALL_PATH=str(tmp_path))
     first, second = child.stdout.splitlines()
     assert first == "ProviderMissing provider_missing"
     assert second.startswith("{'unsupported'} no liboqs shared library found") and str(tmp_path) in second
@@ -148,7 +137,7 @@ def test_incomplete_library_is_named(tmp_path: Path) -> None:
         "try: load().kem('mlkem512')\n"
         "except Exception as error: print(error)\n"
     )
-    child = run_python(code, OQS_INSTALL_PATH=str(tmp_path))
+    child = python_told(code, OQS_INSTALL_PATH=str(tmp_path))
     assert "lacks OQS_SIG_supports_ctx_str" in child.stdout
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pqtunnel import suites
 from pqtunnel.errors import SuiteUnknown
+from tools import python_told
 
 
 def test_exactly_the_level_matched_72() -> None:
@@ -112,13 +109,5 @@ def test_lifecycle_is_the_weakest_part() -> None:
 def test_registry_imports_nothing_native() -> None:
     native = "{'oqs', 'cryptography', 'pq_ascon', 'ctypes'}"
     code = f"import sys, pqtunnel.suites; print(sorted({native} & set(sys.modules)))"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    child = subprocess.run(
-        [sys.executable, "-c", code],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=True,
-        env=environment,
-    )
-    assert child.stdout.strip() == "[]"
+    child = python_told(code)
+    assert (child.returncode, child.stdout.strip()) == (0, "[]")

@@ -19,11 +19,10 @@ from test_pqlink import SUITE, WAIT_S, SpecEnd, identities, wait_for
 from test_station import Station, Stream, both_ways, station_in
 
 from crowd import A_SECOND, ROUND_TRIP_S, SOURCES, Distance, knocking
-from early_kit import RETRY, EarlyDrone, held_to_what_was_given
+from early_kit import RETRY, EarlyDrone, early_drone, held_to_what_was_given
 from pqspec.handshake import GcsHandshake, PskStore
 from pqtunnel.errors import BadLength, HandshakeError
 from pqtunnel.primitives import Primitives
-from pqtunnel.suites import get
 from pqtunnel.trace import Tracer
 from waiting import free_port
 
@@ -117,20 +116,9 @@ def test_half_a_fleet_gets_in_from_the_very_address_that_strangers_knock_from(
 # ---------------------------------------------------------------------- the frames, by docs/PROTOCOL.md alone
 
 
-def early_drone(station: Station, name: str, native: Primitives) -> EarlyDrone:
+def taught(station: Station, name: str, native: Primitives) -> EarlyDrone:
     psk, identity = identities(station.keys_of(name))
-    return EarlyDrone(
-        suite=get(SUITE),
-        psk=psk,
-        trusted=[identity.public],
-        min_level=1,
-        epoch=0,
-        primitives=native,
-        rng=os.urandom,
-        tracer=Tracer(),
-        counters={},
-        rx_index=77,
-    )
+    return early_drone(psk, [identity.public], native)
 
 
 ROOM = 128
@@ -150,9 +138,7 @@ def test_who_is_sent_away_comes_back_with_its_hello_first(tmp_path: Path, native
         def counted(name: str) -> int:
             return int(station.status().get(name, 0))
 
-        challenge = held_to_what_was_given(
-            dial, ROOM + 1, lambda: early_drone(station, "alpha", native), counted
-        )
+        challenge = held_to_what_was_given(dial, ROOM + 1, lambda: taught(station, "alpha", native), counted)
         told = station.of("alpha")
         assert told["hs_completed"] == 1 and told["handshake_id"] == challenge[5:13].hex()
         assert told["hs_bad_mac"] == 1
@@ -175,10 +161,10 @@ def test_ends_without_these_frames_refuse_them_by_name(tmp_path: Path, native: P
             rx_index=7,
         )
         challenge = b"".join(gcs.start())
-        early = early_drone(station, "alpha", native).early(challenge)
+        early = taught(station, "alpha", native).early(challenge)
         with pytest.raises(BadLength, match="Hello was awaited, type 8 came"):
             gcs.on_header(early[:4])
-        drone = early_drone(station, "alpha", native)
+        drone = taught(station, "alpha", native)
         drone.start()
         drone.on_header(challenge[:4])
         drone.on_body(challenge[4:])

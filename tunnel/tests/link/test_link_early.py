@@ -7,15 +7,14 @@ import os
 import random
 
 import pytest
-from core_kit import CountingRng, Lab, deliver
+from core_kit import Lab, deliver
 from link_kit import Refused, RustMachine, rust_machine, spec
 from test_link_handshake import NINE, _altered, _same
 
 from early_kit import RETRY, EarlyDrone, EarlyGcs
 from pqtunnel.errors import HandshakeError
 from pqtunnel.primitives import Primitives
-from pqtunnel.suites import Suite, get
-from pqtunnel.trace import Tracer
+from pqtunnel.suites import get
 from pqtunnel.wire import VERSION, Challenge
 
 
@@ -25,42 +24,12 @@ def given_to(lab: Lab) -> tuple[bytes, bytes]:
     return nonce, Challenge(VERSION, nonce, lab.identity.public.key_id).encode()
 
 
-def taught_gcs(lab: Lab, given: bytes) -> EarlyGcs:
-    return EarlyGcs(
-        given=given,
-        identity=lab.identity,
-        psks=lab.psks,
-        accepted=None,
-        min_level=1,
-        primitives=lab.primitives,
-        rng=CountingRng(b"gcs"),
-        tracer=Tracer(),
-        counters=lab.gcs_counters,
-        rx_index=0x6C6C6C,
-    )
-
-
-def taught_drone(lab: Lab, suite: Suite) -> EarlyDrone:
-    return EarlyDrone(
-        suite=suite,
-        psk=lab.psk,
-        trusted=[lab.identity.public],
-        min_level=1,
-        epoch=0,
-        primitives=lab.primitives,
-        rng=CountingRng(b"drone"),
-        tracer=Tracer(),
-        counters=lab.drone_counters,
-        rx_index=0xD0D0D0,
-    )
-
-
 @pytest.mark.parametrize("suite_id", NINE)
 def test_a_rust_station_and_a_taught_drone(suite_id: str, native: Primitives) -> None:
     suite = get(suite_id)
     lab = Lab(primitives=native, sig_tokens=[suite.sig.token])
     nonce, challenge = given_to(lab)
-    drone = taught_drone(lab, suite)
+    drone = lab.drone(suite, kind=EarlyDrone)
     early = drone.early(challenge)
     assert len(early) == 4 + 133
     with rust_machine() as rust:
@@ -88,7 +57,7 @@ def test_a_rust_drone_and_a_taught_station(suite_id: str, native: Primitives) ->
         assert not rust.established and not sent_away.value.answer
         # It comes back.
         early = rust.begin("drone", [*machine, f"early={challenge.hex()}"])
-        gcs = taught_gcs(lab, challenge[5:37])
+        gcs = lab.gcs(kind=EarlyGcs, given=challenge[5:37])
         passed_over = b"".join(gcs.start())
         server_hello = b"".join(deliver(gcs, early))
         assert rust.frame(passed_over) == b""
@@ -120,16 +89,16 @@ def test_altered_early_hellos_are_refused_by_the_same_name(native: Primitives) -
     suite = get("cs-mlkem512-aesgcm-mldsa44")
     lab = Lab(primitives=native, sig_tokens=["mldsa44"])
     nonce, challenge = given_to(lab)
-    early = taught_drone(lab, suite).early(challenge)
+    early = lab.drone(suite, kind=EarlyDrone).early(challenge)
     machine = spec(lab.psk, lab.identity, secret=True, suite=suite.id, index=78, given=nonce.hex())
     rng, seen = random.Random(20261125), set()
     with rust_machine() as rust:
         for frame in [early, *_altered(early, rng, 300), RETRY, RETRY + early]:
             told = _rust_says(rust, machine, frame)
-            assert told == _taught_says(taught_gcs(lab, nonce), frame), frame[:40].hex()
+            assert told == _taught_says(lab.gcs(kind=EarlyGcs, given=nonce), frame), frame[:40].hex()
             seen.add(told)
         # To a station that has given another nonce.
         other = spec(lab.psk, lab.identity, secret=True, suite=suite.id, index=78, given="07" * 32)
-        assert _rust_says(rust, other, early) == _taught_says(taught_gcs(lab, b"\7" * 32), early)
+        assert _rust_says(rust, other, early) == _taught_says(lab.gcs(kind=EarlyGcs, given=b"\7" * 32), early)
     refusals = ("bad_length", "bad_version", "bad_mac", "stale_cookie", "alert")
     assert seen == {"accepted", *(f"hs_{name}" for name in refusals)}

@@ -39,9 +39,7 @@ def pair(request: pytest.FixtureRequest, key_folder: Path, tmp_path: Path) -> It
 
 
 def _run(pair: Lab) -> None:
-    pair.prepare()
-    assert pair.handshakes(1)["completed"] == 1
-    pair.open()
+    pair.flowing()
 
 
 def test_bursts_keep_order_and_boundaries_both_ways(pair: Lab) -> None:

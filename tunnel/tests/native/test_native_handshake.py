@@ -298,8 +298,7 @@ def test_keys_of_ended_epochs_are_nowhere_in_an_agents_memory(
             other = Side("drone", key_folder, tmp_path, plane="python", **drone_of(child.ports, sealed))
         else:
             other = Side("gcs", key_folder, tmp_path, plane="python", PQ_PEER_SEALED_PORT=sealed)
-            handshake = other.agent.endpoint.handshake_address
-            assert handshake is not None
+            handshake = other.door
             ports = {"handshake": handshake[1], "sealed": other.agent.endpoint.dataplane.sealed_address[1]}
             child = Child("drone", key_folder, tmp_path, **drone_of(ports, sealed))
         drone, gcs = (child, other) if role == "drone" else (other, child)

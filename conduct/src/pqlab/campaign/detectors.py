@@ -12,6 +12,7 @@ from pqbase.documents import Json
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root
 from pqlab.campaign.cgroup import GroupFiles, cpu_ns, group_files, resident_bytes
+from pqlab.campaign.command import ended
 
 #: detector → the model it runs: of the trees the ones that won (their `default.json`; a test says so).
 #: Its service and its profile are `detector-NAME`.
@@ -157,14 +158,7 @@ class ComposeDetector:
 
     def _run(self, command: list[str], limit_s: float) -> subprocess.CompletedProcess[str]:
         try:
-            return subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=limit_s,
-                check=False,
-            )
+            return ended(command, limit_s)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise self._error("the container engine does not answer", str(error)) from error
 

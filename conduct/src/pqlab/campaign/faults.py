@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +38,25 @@ finally:
 """
 
 
+def _begun(script: str, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        ["sh", "-c", script, "sh", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _complaint_of(process: subprocess.Popen[str], limit_s: float, error_of: Callable[[str], LabError]) -> str:
+    """What it complained of by its end; its own error when that takes too long."""
+    try:
+        return process.communicate(timeout=limit_s)[1].strip()
+    except subprocess.TimeoutExpired as error:
+        raise error_of(f"waited {limit_s:g} s") from error
+
+
 class Restart:
     """A container killed (SIGKILL) and started again."""
 
@@ -49,24 +69,14 @@ class Restart:
             'case $(docker inspect -f "{{.HostConfig.NetworkMode}}" "$one") in '
             '"container:$1"*) docker restart --time 1 "$one" ;; esac; done'
         )
-        self._process = subprocess.Popen(
-            ["sh", "-c", script, "sh", container],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self._process = _begun(script, container)
         self._container = container
 
     def wait(self) -> None:
         """Until the container runs again. Raises LabError when it does not."""
-        try:
-            _, complaint = self._process.communicate(timeout=_RESTART_LIMIT_S)
-        except subprocess.TimeoutExpired as error:
-            raise self._error(f"waited {_RESTART_LIMIT_S:g} s") from error
+        complaint = _complaint_of(self._process, _RESTART_LIMIT_S, self._error)
         if self._process.returncode:
-            raise self._error(complaint.strip() or f"exit code {self._process.returncode}")
+            raise self._error(complaint or f"exit code {self._process.returncode}")
 
     def _error(self, why: str) -> LabError:
         name = self._container
@@ -85,14 +95,7 @@ class Pause:
             'trap \'docker unpause "$1"; { kill -KILL "$!"; wait "$!"; } 2>/dev/null\' EXIT; trap exit TERM; '
             'docker pause "$1"; sleep "$2" 2>/dev/null & wait $!'
         )
-        self._process = subprocess.Popen(
-            ["sh", "-c", script, "sh", container, f"{for_s:g}"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        self._process = _begun(script, container, f"{for_s:g}")
         self._container, self._for_s = container, for_s
 
     def begun(self) -> None:
@@ -112,25 +115,29 @@ class Pause:
     def end(self) -> None:
         """Before its time. Raises LabError when the container does not go on."""
         self._process.terminate()
-        try:
-            _, complaint = self._process.communicate(timeout=_RESTART_LIMIT_S)
-        except subprocess.TimeoutExpired as error:
-            raise self._error(f"waited {_RESTART_LIMIT_S:g} s") from error
-        if complaint.strip():
-            raise self._error(complaint.strip())
+        self._ended(_RESTART_LIMIT_S)
 
     def wait(self) -> None:
         """Until the container runs on. Raises LabError when it was not paused, or does not go on."""
-        try:
-            _, complaint = self._process.communicate(timeout=self._for_s + _RESTART_LIMIT_S)
-        except subprocess.TimeoutExpired as error:
-            raise self._error(f"waited {self._for_s + _RESTART_LIMIT_S:g} s") from error
-        if complaint.strip():
-            raise self._error(complaint.strip())
+        self._ended(self._for_s + _RESTART_LIMIT_S)
+
+    def _ended(self, limit_s: float) -> None:
+        if complaint := _complaint_of(self._process, limit_s, self._error):
+            raise self._error(complaint)
 
     def _error(self, why: str) -> LabError:
         name = self._container
         return LabError("pause", f"{name} was not paused, or does not go on", why, f"docker unpause {name}")
+
+
+def engine_words(command: Sequence[str]) -> list[str]:
+    """What the engine's client says, word by word. Raises LabError where it fails."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LabError(
+            "no-engine", "the container engine does not answer", str(error), "make lab-status"
+        ) from error
 
 
 def container_of(project: str, role: str) -> str:
@@ -140,12 +147,7 @@ def container_of(project: str, role: str) -> str:
         f"label=com.docker.compose.service={role}",
     ]
     command = ["docker", "ps", "-q", *(word for f in filters for word in ("--filter", f))]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise LabError(
-            "no-engine", "the container engine does not answer", str(error), "make lab-status"
-        ) from error
+    found = engine_words(command)
     if len(found) != 1:
         raise LabError(
             "no-container",

@@ -24,6 +24,7 @@ from pqevidence.paths import project_root
 from pqevidence.record.fleet import DOCUMENT, FILES, SCHEMA_VERSION, STATUS_FILE
 from pqevidence.record.fleet import fleet_of as asked_of
 from pqevidence.scenario.model import Scenario
+from pqlab.campaign.command import ended
 from pqlab.campaign.store import write_atomic, write_json
 from pqlab.campaign.supervisor import Engine, run_docker
 from pqlab.lab_number import lab_number
@@ -111,15 +112,7 @@ def require_image(scenario: Scenario, project: str | None, note: Callable[[str],
     script = project_root() / "images" / "build.sh"
     note("the fleet's image is built where it is not there (the first time some minutes)")
     try:
-        done = subprocess.run(
-            [str(script), "fleet"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_BUILD_S,
-            check=False,
-        )
+        done = ended([str(script), "fleet"], _BUILD_S, as_one=True)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise FleetFailure("fleet-engine", "the fleet's image is not built", str(error), BUILD) from error
     if done.returncode:

@@ -15,6 +15,7 @@ from pqevidence.scenario.conditions import routed
 from pqlab.campaign.agents import Pair
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import Clock
+from pqlab.campaign.command import ended
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.neighbours import NO_NEIGHBOURS, Neighbours
 from pqlab.campaign.place import NO_PLACE, Place
@@ -97,15 +98,7 @@ def start_profile(profile: str) -> None:
     again = f"./compose/lab.sh profile {profile}"
     what = f"the services of profile {profile} do not start"
     try:
-        done = subprocess.run(
-            [str(script), "profile", profile],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=_START_LIMIT_S,
-            check=False,
-        )
+        done = ended([str(script), "profile", profile], _START_LIMIT_S, as_one=True)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError("profile-start", what, str(error), "make lab-status") from error
     if done.returncode:

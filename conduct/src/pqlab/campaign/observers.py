@@ -15,6 +15,7 @@ from typing import Final, Protocol
 
 from pqbase.documents import Json
 from pqlab.campaign.cgroup import GroupFiles, cpu_ns, group_files
+from pqlab.campaign.command import ended
 
 OBSERVERS_SCHEMA: Final = "pqlab/observers/v1"
 #: both ends; each container holds the tunnel's process and, as its child, the sampler
@@ -143,14 +144,8 @@ def containers(project: str) -> list[tuple[str, int]]:
 
 
 def _docker(*arguments: str) -> list[str]:
-    done = subprocess.run(
-        ["docker", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_ENGINE_LIMIT_S,
-        check=True,
-    )
+    done = ended(["docker", *arguments], _ENGINE_LIMIT_S)
+    done.check_returncode()
     return done.stdout.splitlines()
 
 

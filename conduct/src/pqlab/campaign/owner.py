@@ -8,6 +8,7 @@ import subprocess
 
 from pqevidence.errors import LabError
 from pqevidence.paths import project_root
+from pqlab.campaign.command import ended
 from pqlab.inventory import Inventory
 
 _LIMIT_S = 60.0
@@ -24,14 +25,7 @@ def require_own_lab(inventory: Inventory) -> None:
     if inventory.compose_project is None or shutil.which("docker") is None or not script.is_file():
         return
     try:
-        done = subprocess.run(
-            [str(script), "mine"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
+        done = ended([str(script), "mine"], _LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return
     if (told := _TOLD.search(done.stderr)) is not None:

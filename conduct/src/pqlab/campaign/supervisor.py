@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from pqbase.documents import Json, part_of, whole_of
 from pqevidence.errors import LabError
 from pqevidence.record.raw import ROLES
+from pqlab.campaign.command import ended
 
 #: what every cell needs, in the order in which it is put back: the view first, then who sends, then the ends
 WATCHED: Final = ("influxdb", "telegraf", "sitl", "mavproxy-air", "mavproxy-gcs", "gcs", "drone")
@@ -192,14 +193,7 @@ def _seen_of(row: Json) -> Seen:
 def run_docker(*arguments: str) -> str:
     """The engine's command line. Raises LabError where it fails or does not answer."""
     try:
-        done = subprocess.run(
-            ["docker", *arguments],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_LIMIT_S,
-            check=False,
-        )
+        done = ended(["docker", *arguments], _LIMIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise LabError(
             "no-engine", "the container engine does not answer", str(error), "make lab-status"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import secrets
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from pqevidence.paths import results_dir, shown
 from pqlab.campaign.agents import AgentFailure, Pair, tls_connector
 from pqlab.campaign.attack import AttackControl, AttackFailure
 from pqlab.campaign.clock import SystemClock
-from pqlab.campaign.faults import container_of
+from pqlab.campaign.faults import container_of, engine_words
 from pqlab.campaign.link import LinkControl, LinkFailure
 from pqlab.campaign.link_start import start_profile
 from pqlab.cli.common import add_out, print_json
@@ -237,13 +236,7 @@ def _address(project: str | None) -> str:
             "make lab-up, then ./pqlab fly",
         )
     told = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
-    command = ["docker", "inspect", "-f", told, container_of(project, GROUND)]
-    try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.split()
-    except (OSError, subprocess.SubprocessError) as error:
-        raise LabError(
-            "no-engine", "the container engine does not answer", str(error), "make lab-status"
-        ) from error
+    found = engine_words(["docker", "inspect", "-f", told, container_of(project, GROUND)])
     if not found:
         raise LabError(
             "no-ground", f"the container of {GROUND} has no address", "it does not run", "make lab-status"

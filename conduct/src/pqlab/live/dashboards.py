@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pqbase.documents import Json
 from pqevidence.paths import project_root
-from pqlab.live.panels import PANELS, Line, Panel
+from pqlab.live.panels import PANELS, Line, Panel, statement
 
 #: of InfluxDB 2: it answers the 1.x API as the database of that name
 BUCKET = "pqlab"
@@ -21,14 +21,6 @@ _COLOURS = ("#31C0F6", "#A500A5", "#FF7E27")
 
 def grafana_target(line: Line, place: int) -> Json:
     """One query of a Grafana panel; $timeFilter and $__interval are Grafana's."""
-    field = f'"{line.field}"'
-    what = {
-        "mean": f"mean({field})",
-        "max": f"max({field})",
-        "rate": f"non_negative_derivative(last({field}), 1s)",
-    }[line.how]
-    where = "".join(f" AND \"{tag}\" = '{value}'" for tag, value in line.where)
-    groups = ", ".join(["time($__interval)", *(f'"{tag}"' for tag in line.by)])
     names = " ".join([*(f"$tag_{tag}" for tag in line.by), line.label]).strip()
     return {
         "refId": chr(ord("A") + place),
@@ -36,8 +28,7 @@ def grafana_target(line: Line, place: int) -> Json:
         "rawQuery": True,
         "resultFormat": "time_series",
         "alias": names,
-        "query": f'SELECT {what} FROM "{line.measurement}" WHERE $timeFilter{where} '
-        f"GROUP BY {groups} fill(none)",
+        "query": statement(line, "$timeFilter", "$__interval"),
     }
 
 

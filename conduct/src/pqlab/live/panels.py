@@ -93,6 +93,11 @@ PANELS = (
 
 def influxql(line: Line, since_ns: int, step_s: int) -> str:
     """The statement of one line since a moment (Unix time), one value every `step_s`."""
+    return statement(line, f"time >= {since_ns}", f"{step_s}s")
+
+
+def statement(line: Line, when: str, step: str) -> str:
+    """The statement of one line, in InfluxQL's own words for the time and the step."""
     field = f'"{line.field}"'
     what = {
         "mean": f"mean({field})",
@@ -100,8 +105,5 @@ def influxql(line: Line, since_ns: int, step_s: int) -> str:
         "rate": f"non_negative_derivative(last({field}), 1s)",
     }[line.how]
     where = "".join(f" AND \"{tag}\" = '{value}'" for tag, value in line.where)
-    groups = ", ".join([f"time({step_s}s)", *(f'"{tag}"' for tag in line.by)])
-    return (
-        f'SELECT {what} FROM "{line.measurement}" WHERE time >= {since_ns}{where} '
-        f"GROUP BY {groups} fill(none)"
-    )
+    groups = ", ".join([f"time({step})", *(f'"{tag}"' for tag in line.by)])
+    return f'SELECT {what} FROM "{line.measurement}" WHERE {when}{where} GROUP BY {groups} fill(none)'

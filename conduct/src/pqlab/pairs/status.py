@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from pqbase.documents import Json, counts_of, number_of, number_or_none, part_of, whole_of
@@ -34,7 +33,7 @@ def pair_status(folder: PairsFolder, pair: str, now_ns: int) -> Json:
                 "verdict_counts": {},
                 **_QUIET,
             }
-        counts = counts_of(_run_of(bundle), "verdict_counts", {})
+        counts = counts_of(read_json(bundle / "data" / "run.json"), "verdict_counts", {})
         done = sum(counts.values())
         told = {
             "pair": pair,
@@ -54,10 +53,6 @@ def pair_status(folder: PairsFolder, pair: str, now_ns: int) -> Json:
 
 _KEPT: Final = ("run_id", "state", "done", "total", "verdict_counts", "current", "eta_s", "error")
 _QUIET: Final[Json] = {"run_id": None, "current": None, "eta_s": None, "error": None, "bundle": None}
-
-
-def _run_of(bundle: Path) -> Json:
-    return read_json(bundle / "data" / "run.json")
 
 
 def campaign_status(folder: PairsFolder, pairs: Iterable[Json], more: Json) -> Json:

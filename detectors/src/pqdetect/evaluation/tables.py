@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from pqbase.documents import number_of, number_or_none, part_of, whole_of
 from pqdetect.evaluation.degraded import nearest
-from pqdetect.evaluation.results import Delay, Part, Rate, Results, Share, Target
+from pqdetect.evaluation.results import Delay, Method, Part, Rate, Results, Share, Target
 
 Row = list[str]
 BEGIN, END = "<!-- begin table: {} -->", "<!-- end table: {} -->"
@@ -212,39 +212,32 @@ def _models(results: Results) -> str:
     return markdown(head, rows)
 
 
+def _by_method(part: Part, columns: Mapping[str, Callable[[Method], str]]) -> str:
+    """A row a detector; columns: what each shows of it, by its head."""
+    methods = part["methods"]
+    rows = [[f"`{name}`", *(shown(methods[name]) for shown in columns.values())] for name in order(methods)]
+    return markdown(["detector", *columns], rows)
+
+
 def attack_table(part: Part) -> str:
     """ATTACK by detector, at the rules of the cards."""
-    rows = []
-    for name in order(part["methods"]):
-        one = part["methods"][name]
-        rows.append(
-            [
-                f"`{name}`",
-                number(one["window_auroc"], 3),
-                percent(one["recall_visible"]),
-                percent(one["recall_loss_30pct"]),
-                percent(one["recall_held_out"]),
-                hourly(one["false_alarms_per_h"]),
-                _quantiles(one["delay_loss_30pct_s"]),
-                f"{one['alarm_time_share'] * 100:.2f} %",
-            ]
-        )
-    head = [
-        "detector",
-        "window AUROC",
-        "visible episodes found",
-        "… with ≥ 30 % loss",
-        "… held out",
-        "false alarms/h",
-        "delay ≥ 30 % loss, p50 / p90 s",
-        "free time in alarm",
-    ]
     note = (
         f"{part['recordings_count']} recordings, {part['attack_free_hours']:.3g} attack-free hours, "
         f"{part['episodes_visible']} visible episodes, {part['episodes_loss_30pct']} of them with "
         "≥ 30 % loss.\n\n"
     )
-    return note + markdown(head, rows)
+    return note + _by_method(
+        part,
+        {
+            "window AUROC": lambda one: number(one["window_auroc"], 3),
+            "visible episodes found": lambda one: percent(one["recall_visible"]),
+            "… with ≥ 30 % loss": lambda one: percent(one["recall_loss_30pct"]),
+            "… held out": lambda one: percent(one["recall_held_out"]),
+            "false alarms/h": lambda one: hourly(one["false_alarms_per_h"]),
+            "delay ≥ 30 % loss, p50 / p90 s": lambda one: _quantiles(one["delay_loss_30pct_s"]),
+            "free time in alarm": lambda one: f"{one['alarm_time_share'] * 100:.2f} %",
+        },
+    )
 
 
 def _quantiles(delay: Delay) -> str:
@@ -314,31 +307,17 @@ def _groups(part: Part, key: Literal["by_kind", "by_profile"], title: str) -> st
 
 def degraded_table(part: Part) -> str:
     """DEGRADED by detector."""
-    rows = []
-    for name in order(part["methods"]):
-        one = part["methods"][name]
-        report = one["degraded"]
-        rows.append(
-            [
-                f"`{name}`",
-                number(one["window_auroc_degraded"], 3),
-                percent(report["recall"]),
-                percent(report["recall_long"]),
-                percent(report["precision"]),
-                percent(report["window_recall"], bounds=False),
-                percent(report["window_precision"], bounds=False),
-            ]
-        )
-    head = [
-        "detector",
-        "window AUROC",
-        "stretches found",
-        "… ≥ 3 s long",
-        "alarms right",
-        "windows found",
-        "windows right",
-    ]
-    return markdown(head, rows)
+    return _by_method(
+        part,
+        {
+            "window AUROC": lambda one: number(one["window_auroc_degraded"], 3),
+            "stretches found": lambda one: percent(one["degraded"]["recall"]),
+            "… ≥ 3 s long": lambda one: percent(one["degraded"]["recall_long"]),
+            "alarms right": lambda one: percent(one["degraded"]["precision"]),
+            "windows found": lambda one: percent(one["degraded"]["window_recall"], bounds=False),
+            "windows right": lambda one: percent(one["degraded"]["window_precision"], bounds=False),
+        },
+    )
 
 
 def _nearest(results: Results) -> str:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pqdetect.models.onnxfile import Graph, Port
 
 OPSETS = {"": 17, "ai.onnx.ml": 3}
-OUTPUTS = ("attack", "degraded")
 
 
 @dataclass(frozen=True)

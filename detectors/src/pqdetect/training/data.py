@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,7 +18,6 @@ from pqdetect.feed import WINDOW_NS
 from pqdetect.recording import Recording, labels
 
 Rows = NDArray[np.float32]
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 
-from pqbase.documents import whole_of
 from pqevidence.analysis.claims import (
     ALL_SUITES,
     NOT_DISTINGUISHABLE,
@@ -31,6 +30,7 @@ from pqevidence.analysis.conditions import (
     differences_of,
     equal_cells,
     null_of,
+    pair_of,
 )
 from pqevidence.analysis.floor import ASSUMED, MIN_FLOOR_PAIRS_COUNT, Floor, Null
 from pqevidence.analysis.groups import by_family_table, by_level_table
@@ -178,15 +178,8 @@ def _same_execution(one: Cell, other: Cell) -> bool:
 
 
 def _pair(one: Cell, other: Cell) -> CellPair:
-    return CellPair(
-        suite_id=one.suite_id,
-        # the mean over the suites of one repetition is one value, as it is within a bundle
-        block=one.repetition,
-        reference=one.cell_id,
-        condition=other.cell_id,
-        ring=min(one.ring, other.ring, key=("sim", "lab", "hardware").index),
-        gap=whole_of(other.plan, "position") - whole_of(one.plan, "position"),
-    )
+    # the mean over the suites of one repetition is one value, as it is within a bundle
+    return pair_of(one, other, one.repetition)
 
 
 def _differences(pairs: list[CellPair], metric: Metric, sides: tuple[_Side, _Side]) -> list[Difference]:

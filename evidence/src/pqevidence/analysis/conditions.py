@@ -128,17 +128,20 @@ def pairs_of(cells: Iterable[Cell], contrast: Contrast) -> list[CellPair]:
     for key, cell in sides[contrast.condition].items():
         reference = sides[contrast.reference].get(key)
         if reference is not None and cell.earlier_run == reference.earlier_run:
-            found.append(
-                CellPair(
-                    suite_id=cell.suite_id,
-                    block=key[1],
-                    reference=reference.cell_id,
-                    condition=cell.cell_id,
-                    ring=min(reference.ring, cell.ring, key=("sim", "lab", "hardware").index),
-                    gap=whole_of(cell.plan, "position") - whole_of(reference.plan, "position"),
-                )
-            )
+            found.append(pair_of(reference, cell, key[1]))
     return found
+
+
+def pair_of(reference: Cell, cell: Cell, block: int) -> CellPair:
+    """The pair of that block."""
+    return CellPair(
+        suite_id=reference.suite_id,
+        block=block,
+        reference=reference.cell_id,
+        condition=cell.cell_id,
+        ring=min(reference.ring, cell.ring, key=("sim", "lab", "hardware").index),
+        gap=whole_of(cell.plan, "position") - whole_of(reference.plan, "position"),
+    )
 
 
 def differences_of(pairs: Iterable[CellPair], metric: Metric, values: dict[str, float]) -> list[Difference]:

@@ -177,13 +177,24 @@ def _families(data: MergedData, handshakes: Table) -> list[Contrasted]:
     return found
 
 
+_NAMED = ("kind", "contrast", "reference", "metric", "unit", "scale", "ring")
 HOST_COLUMNS = (
-    "kind", "contrast", "reference", "metric", "unit", "scale", "ring", "n_hosts", "df", "mean_effect",
-    "robust_effect", "low_effect", "high_effect", "interval_level", "method", "p_value", "p_holm",
-    "family_count", "spread", "least_host_effect", "most_host_effect", "least_left_out_effect",
-    "most_left_out_effect",
-    "hangs_on_host", "floor_effect", "floor_method", "visible_effect", "unit_of_inference", "verdict",
-    "reason",
+    *_NAMED, "n_hosts", "df", "mean_effect", "robust_effect", "low_effect", "high_effect", "interval_level",
+    "method", "p_value", "p_holm", "family_count", "spread", "least_host_effect", "most_host_effect",
+    "least_left_out_effect", "most_left_out_effect", "hangs_on_host", "floor_effect", "floor_method",
+    "visible_effect", "unit_of_inference", "verdict", "reason",
+)  # fmt: skip
+BY_HOST_COLUMNS = (
+    *_NAMED, "host", "n_units", "mean_effect", "low_effect", "high_effect", "interval_level", "method",
+    "unit_of_inference", "reason",
+)  # fmt: skip
+LEFT_OUT_COLUMNS = (
+    *_NAMED, "left_out_host", "n_hosts", "mean_effect", "low_effect", "high_effect", "interval_level",
+    "p_holm", "unit_of_inference", "verdict", "reason",
+)  # fmt: skip
+DIFFERENCE_COLUMNS = (
+    *_NAMED, "host", "other_host", "n_units", "n_other_units", "difference_effect", "p_value", "p_holm",
+    "family_count", "unit_of_inference", "verdict",
 )  # fmt: skip
 
 
@@ -201,14 +212,16 @@ def host_tables(data: MergedData) -> list[Table]:
 
 
 def _named(one: Contrasted, ring: str) -> Row:
+    told = one.kind, one.what, one.reference, one.metric, one.unit, one.scale, ring
+    return dict(zip(_NAMED, told, strict=True))
+
+
+def _estimated(one: Contrasted, result: Estimate) -> Row:
     return {
-        "kind": one.kind,
-        "contrast": one.what,
-        "reference": one.reference,
-        "metric": one.metric,
-        "unit": one.unit,
-        "scale": one.scale,
-        "ring": ring,
+        "mean_effect": one.shown(result.mean),
+        "low_effect": one.shown(result.low),
+        "high_effect": one.shown(result.high),
+        "interval_level": None if result.low is None else LEVEL,
     }
 
 
@@ -258,11 +271,8 @@ def _over(found: Sequence[Contrasted], ring: str) -> Table:
             **_named(one, ring),
             n_hosts=result.n,
             df=result.n - 1 if result.low is not None else None,
-            mean_effect=one.shown(result.mean),
+            **_estimated(one, result),
             robust_effect=one.shown(result.hodges_lehmann),
-            low_effect=one.shown(result.low),
-            high_effect=one.shown(result.high),
-            interval_level=None if result.low is None else LEVEL,
             method=result.method,
             p_value=result.p_value,
             p_holm=p_holm,
@@ -290,27 +300,7 @@ def _reason(result: Estimate) -> str | None:
 
 
 def _by_host(found: Sequence[Contrasted], ring: str) -> Table:
-    table = Table(
-        "effects_by_host",
-        (
-            "kind",
-            "contrast",
-            "reference",
-            "metric",
-            "unit",
-            "scale",
-            "ring",
-            "host",
-            "n_units",
-            "mean_effect",
-            "low_effect",
-            "high_effect",
-            "interval_level",
-            "method",
-            "unit_of_inference",
-            "reason",
-        ),
-    )
+    table = Table("effects_by_host", BY_HOST_COLUMNS)
     for one in found:
         for host, units in one.by_host.items():
             # the very arithmetic of an interval over hosts, over the units of one
@@ -320,10 +310,7 @@ def _by_host(found: Sequence[Contrasted], ring: str) -> Table:
                 **_named(one, ring),
                 host=host,
                 n_units=result.n,
-                mean_effect=one.shown(result.mean),
-                low_effect=one.shown(result.low),
-                high_effect=one.shown(result.high),
-                interval_level=LEVEL if known else None,
+                **_estimated(one, result),
                 method="Student t" if known else result.method,
                 unit_of_inference=SUITE if one.kind == FAMILY else BLOCK,
                 reason=None if known else result.method,
@@ -332,28 +319,7 @@ def _by_host(found: Sequence[Contrasted], ring: str) -> Table:
 
 
 def _left_out(found: Sequence[Contrasted], ring: str) -> Table:
-    table = Table(
-        "leave_one_host_out",
-        (
-            "kind",
-            "contrast",
-            "reference",
-            "metric",
-            "unit",
-            "scale",
-            "ring",
-            "left_out_host",
-            "n_hosts",
-            "mean_effect",
-            "low_effect",
-            "high_effect",
-            "interval_level",
-            "p_holm",
-            "unit_of_inference",
-            "verdict",
-            "reason",
-        ),
-    )
+    table = Table("leave_one_host_out", LEFT_OUT_COLUMNS)
     hosts = sorted({host for one in found for host in one.by_host})
     if len(hosts) < 2:
         return table
@@ -366,10 +332,7 @@ def _left_out(found: Sequence[Contrasted], ring: str) -> Table:
                     **_named(one, ring),
                     left_out_host=host,
                     n_hosts=result.n,
-                    mean_effect=one.shown(result.mean),
-                    low_effect=one.shown(result.low),
-                    high_effect=one.shown(result.high),
-                    interval_level=None if result.low is None else LEVEL,
+                    **_estimated(one, result),
                     p_holm=p_holm,
                     unit_of_inference=HOST,
                     verdict=verdict,
@@ -381,28 +344,7 @@ def _left_out(found: Sequence[Contrasted], ring: str) -> Table:
 def _differences(found: Sequence[Contrasted], ring: str) -> Table:
     """Hosts two by two, where conditions are compared: does the effect on one differ from that on the other?
     Families share their suites on all hosts, so their units are no independent samples and are left out."""
-    table = Table(
-        "host_differences",
-        (
-            "kind",
-            "contrast",
-            "reference",
-            "metric",
-            "unit",
-            "scale",
-            "ring",
-            "host",
-            "other_host",
-            "n_units",
-            "n_other_units",
-            "difference_effect",
-            "p_value",
-            "p_holm",
-            "family_count",
-            "unit_of_inference",
-            "verdict",
-        ),
-    )
+    table = Table("host_differences", DIFFERENCE_COLUMNS)
     for family in dict.fromkeys(one.family for one in found if one.kind == CONDITION):
         rows = []
         for one in (one for one in found if one.family == family):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pqbase.documents import Json, exact_of, exact_or_none, part_of, parts_of, rows_of, texts_of
 from pqevidence.analysis.claims import ALL_SUITES
@@ -19,6 +19,9 @@ from pqevidence.report.blocks import Cell, Column, Paragraphs, Report, Section, 
 from pqevidence.report.inference import HOST_UNITS, UNITS
 from pqevidence.report.svg import counted, significant
 from pqevidence.report.words import with_words
+
+#: a column of a page's table: its head, and what a row of the analysis shows there
+Shown = tuple[Column, Callable[[Row], Cell]]
 
 VERDICTS = ("pass", "fail", "unsupported", "invalid", "not-run")
 
@@ -96,7 +99,7 @@ def _table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[Cell]],
     ring: str,
-    source: str | None = None,
+    source: str,
     note: str | None = None,
 ) -> blocks.Table:
     return blocks.Table(
@@ -181,12 +184,51 @@ def _metric(name: object) -> str:
     return metric.label if metric else str(name)
 
 
-def _effect(row: Row, reason: str = "reason") -> list[Cell]:
-    """Effect, interval, or why there is none."""
-    shown = label(effect_text(row)) if row["mean_effect"] is not None else blocks.missing("no value")
+def _effect(row: Row) -> Cell:
+    return label(effect_text(row)) if row["mean_effect"] is not None else blocks.missing("no value")
+
+
+def _effect_interval(row: Row) -> Cell:
+    """The interval, or why there is none."""
     if row["low_effect"] is None:
-        return [shown, blocks.missing(str(row[reason] or INSUFFICIENT))]
-    return [shown, label(interval_text(row))]
+        return blocks.missing(str(row["reason"] or INSUFFICIENT))
+    return label(interval_text(row))
+
+
+def _text(name: str, head: str | None = None) -> Shown:
+    return Column(head or name), lambda row: label(row[name])
+
+
+def _count(name: str, head: str) -> Shown:
+    return Column(head, "n", True), lambda row: blocks.count(str(row[name]))
+
+
+_METRIC: Shown = Column("metric"), lambda row: label(_metric(row["metric"]))
+_CONTRAST = (_text("contrast"), _text("reference", "against"), _METRIC)
+_EFFECT: tuple[Shown, Shown] = (
+    (Column("mean effect"), _effect),
+    (Column("95 % interval"), _effect_interval),
+)
+_P: Shown = (
+    Column("p (Holm)", "", True),
+    lambda row: blocks.number(None if row["p_holm"] is None else real(row["p_holm"]), reason="no test"),
+)
+
+
+def _drawn(
+    block_id: str,
+    caption: str,
+    columns: Sequence[Shown],
+    rows: Sequence[Row],
+    ring: str,
+    table: str,
+    note: str | None = None,
+) -> blocks.Table:
+    """Rows of a table of the analysis, a cell a column."""
+    lines = [[cell(row) for _, cell in columns] for row in rows]
+    return _table(
+        block_id, caption, [head for head, _ in columns], lines, ring, f"analysis/{table}.csv", note
+    )
 
 
 def _these(tables: Mapping[str, Table], ring: str) -> list[Section]:
@@ -198,35 +240,15 @@ def _these_conditions(table: Table | None, ring: str) -> Iterator[Section]:
     if not rows:
         return
     columns = (
-        Column("condition"),
-        Column("against"),
-        Column("metric"),
-        Column("blocks", "n", True),
-        Column("mean effect"),
-        Column("95 % interval"),
-        Column("p (Holm)", "", True),
-        Column("verdict"),
+        _text("condition"),
+        _text("reference", "against"),
+        _METRIC,
+        _count("n_pairs", "blocks"),
+        *_EFFECT,
+        _P,
+        _text("verdict"),
     )
-    lines = [
-        [
-            label(row["condition"]),
-            label(row["reference"]),
-            label(_metric(row["metric"])),
-            blocks.count(str(row["n_pairs"])),
-            *_effect(row),
-            _p(row),
-            label(row["verdict"]),
-        ]
-        for row in rows
-    ]
-    made = _table(
-        "these-conditions",
-        "Conditions on these boards",
-        columns,
-        lines,
-        ring,
-        "analysis/condition_effects.csv",
-    )
+    made = _drawn("these-conditions", "Conditions on these boards", columns, rows, ring, "condition_effects")
     yield Section("section-these", "On these boards: conditions", (made,), f"{UNITS['block']} {THESE}")
 
 
@@ -235,26 +257,15 @@ def _these_families(tables: Mapping[str, Table], ring: str) -> Iterator[Section]
     if table is None or not table.rows:
         return
     columns = (
-        Column("part"),
-        Column("family"),
-        Column("against"),
-        Column("suites", "n", True),
-        Column("ratio"),
-        Column("interval"),
-        Column("verdict"),
+        _text("part"),
+        _text("family"),
+        _text("reference", "against"),
+        _count("n_suites", "suites"),
+        (Column("ratio"), lambda row: _ratio(row)[0]),
+        (Column("interval"), lambda row: _ratio(row)[1]),
+        _text("verdict"),
     )
-    lines = [
-        [
-            label(row["part"]),
-            label(row["family"]),
-            label(row["reference"]),
-            blocks.count(str(row["n_suites"])),
-            *_ratio(row),
-            label(row["verdict"]),
-        ]
-        for row in table.rows
-    ]
-    made = _table("these-families", "Families on these boards", columns, lines, ring, "analysis/effects.csv")
+    made = _drawn("these-families", "Families on these boards", columns, table.rows, ring, "effects")
     yield Section("section-families", "On these boards: families", (made,), f"{UNITS['suite']} {THESE}")
 
 
@@ -272,20 +283,13 @@ def _ratio(row: Row) -> list[Cell]:
     return [label(f"{significant(real(row['ratio']))} ×"), label(f"{low} – {high}")]
 
 
-def _p(row: Row) -> Cell:
-    return blocks.number(None if row["p_holm"] is None else real(row["p_holm"]), reason="no test")
-
-
-def _contrast(row: Row) -> list[Cell]:
-    return [label(row["contrast"]), label(row["reference"]), label(_metric(row["metric"]))]
-
-
-_CONTRAST = (Column("contrast"), Column("against"), Column("metric"))
-
-
 def _amount(row: Row, name: str) -> str:
     unit = " points" if row["scale"] == "difference" else " ×"
     return "–" if row[name] is None else significant(real(row[name])) + unit
+
+
+def _range(row: Row, name: str) -> Cell:
+    return label(f"{_amount(row, f'least_{name}')} to {_amount(row, f'most_{name}')}")
 
 
 def hangs_on(row: Row) -> str:
@@ -300,37 +304,22 @@ def _over(table: Table, ring: str) -> Section | None:
         return None
     columns = (
         *_CONTRAST,
-        Column("hosts", "n", True),
-        Column("mean effect"),
-        Column("95 % interval"),
-        Column("p (Holm)", "", True),
-        Column("spread of hosts"),
-        Column("hosts, least to most"),
-        Column("one left out, least to most"),
-        Column("hangs on"),
-        Column("verdict"),
+        _count("n_hosts", "hosts"),
+        *_EFFECT,
+        _P,
+        (Column("spread of hosts"), lambda row: label(_amount(row, "spread"))),
+        (Column("hosts, least to most"), lambda row: _range(row, "host_effect")),
+        (Column("one left out, least to most"), lambda row: _range(row, "left_out_effect")),
+        (Column("hangs on"), lambda row: label(hangs_on(row))),
+        _text("verdict"),
     )
-    rows = [
-        [
-            *_contrast(row),
-            blocks.count(str(row["n_hosts"])),
-            *_effect(row),
-            _p(row),
-            label(_amount(row, "spread")),
-            label(f"{_amount(row, 'least_host_effect')} to {_amount(row, 'most_host_effect')}"),
-            label(f"{_amount(row, 'least_left_out_effect')} to {_amount(row, 'most_left_out_effect')}"),
-            label(hangs_on(row)),
-            label(row["verdict"]),
-        ]
-        for row in table.rows
-    ]
-    made = _table(
+    made = _drawn(
         "over-hosts",
         "Effects on boards like these",
         columns,
-        rows,
+        table.rows,
         ring,
-        "analysis/effects_over_hosts.csv",
+        "effects_over_hosts",
         "Spread: standard deviation of the hosts' values (of a ratio: its factor). Hangs on: hosts without "
         "which the verdict would be another; not told of three hosts, of which two are too few for one.",
     )
@@ -340,25 +329,16 @@ def _over(table: Table, ring: str) -> Section | None:
 def _by_host(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
+    effect, interval = _EFFECT
     columns = (
         *_CONTRAST,
-        Column("host"),
-        Column("n", "", True),
-        Column("of"),
-        Column("effect"),
-        Column("95 % interval"),
+        _text("host"),
+        (Column("n", "", True), lambda row: blocks.count(str(row["n_units"]))),
+        _text("unit_of_inference", "of"),
+        (Column("effect"), effect[1]),
+        interval,
     )
-    rows = [
-        [
-            *_contrast(row),
-            label(row["host"]),
-            blocks.count(str(row["n_units"])),
-            label(row["unit_of_inference"]),
-            *_effect(row),
-        ]
-        for row in table.rows
-    ]
-    made = _table("by-host", "Effects by host", columns, rows, ring, "analysis/effects_by_host.csv")
+    made = _drawn("by-host", "Effects by host", columns, table.rows, ring, "effects_by_host")
     return Section(
         "section-by-host",
         "Effects by host",
@@ -373,23 +353,12 @@ def _left_out(table: Table, ring: str) -> Section | None:
         return None
     columns = (
         *_CONTRAST,
-        Column("without"),
-        Column("hosts", "n", True),
-        Column("mean effect"),
-        Column("95 % interval"),
-        Column("verdict"),
+        _text("left_out_host", "without"),
+        _count("n_hosts", "hosts"),
+        *_EFFECT,
+        _text("verdict"),
     )
-    rows = [
-        [
-            *_contrast(row),
-            label(row["left_out_host"]),
-            blocks.count(str(row["n_hosts"])),
-            *_effect(row),
-            label(row["verdict"]),
-        ]
-        for row in table.rows
-    ]
-    made = _table("left-out", "One host left out", columns, rows, ring, "analysis/leave_one_host_out.csv")
+    made = _drawn("left-out", "One host left out", columns, table.rows, ring, "leave_one_host_out")
     return Section("section-left-out", "One host left out", (made,), HOST_UNITS)
 
 
@@ -398,27 +367,14 @@ def _differences(table: Table, ring: str) -> Section | None:
         return None
     columns = (
         *_CONTRAST,
-        Column("host"),
-        Column("other"),
-        Column("difference"),
-        Column("p (Holm)", "", True),
-        Column("verdict"),
+        _text("host"),
+        _text("other_host", "other"),
+        (Column("difference"), lambda row: label(_amount(row, "difference_effect"))),
+        _P,
+        _text("verdict"),
     )
-    rows = [
-        [
-            *_contrast(row),
-            label(row["host"]),
-            label(row["other_host"]),
-            label(_amount(row, "difference_effect")),
-            _p(row),
-            label(row["verdict"]),
-        ]
-        for row in table.rows
-    ]
     differing = sum(row["verdict"] == DIFFER for row in table.rows)
-    made = _table(
-        "host-differences", "Hosts two by two", columns, rows, ring, "analysis/host_differences.csv"
-    )
+    made = _drawn("host-differences", "Hosts two by two", columns, table.rows, ring, "host_differences")
     return Section(
         "section-differences",
         "Do hosts differ in an effect?",
@@ -433,27 +389,14 @@ def _times(table: Table, ring: str) -> Section | None:
     if not table.rows:
         return None
     columns = (
-        Column("pair"),
-        Column("suite"),
-        Column("condition"),
-        Column("cells", "n", True),
-        Column("median", "ms", True),
-        Column("95 % interval of the mean", "ms"),
+        _text("pair"),
+        _text("suite_id", "suite"),
+        _text("condition"),
+        _count("n_cells", "cells"),
+        (Column("median", "ms", True), lambda row: blocks.number(real(row["median_ms"]))),
+        (Column("95 % interval of the mean", "ms"), _interval),
     )
-    rows = [
-        [
-            label(row["pair"]),
-            label(row["suite_id"]),
-            label(row["condition"]),
-            blocks.count(str(row["n_cells"])),
-            blocks.number(real(row["median_ms"])),
-            _interval(row),
-        ]
-        for row in table.rows
-    ]
-    made = _table(
-        "times", "Cold handshake at the drone, by host", columns, rows, ring, "analysis/times_by_host.csv"
-    )
+    made = _drawn("times", "Cold handshake at the drone, by host", columns, table.rows, ring, "times_by_host")
     return Section("section-times", "Times by host, never pooled", (made,), UNITS["repetition"])
 
 

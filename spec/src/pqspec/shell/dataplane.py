@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -236,33 +236,41 @@ class DataPlane:
     # ------------------------------------------------------------------ plaintext → sealed
 
     def _plain_loop(self) -> None:
-        receive = receiver(self._plain)
+        for cell, payload, source, t_in_ns in self._received(self._plain, 0, "plaintext"):
+            if cell is None:
+                self._wake_on_first(source)
+            else:
+                self._forward_plaintext(cell, payload, source, t_in_ns)
+
+    def _received(
+        self, sock: socket.socket, hand: int, what: str
+    ) -> Iterator[tuple[Cell | None, bytes, Address, int]]:
+        """Datagrams with their cell, source and time until the plane stops; the kernel's drops are booked."""
+        receive = receiver(sock)
         view = memoryview(bytearray(_DATAGRAM_BYTES))
         dropped_before = 0
         while True:
-            self._in_hand[0] = False
+            self._in_hand[hand] = False
             try:
                 length, ancillary, _flags, source = receive((view,), timestamps.ANCILLARY_BYTES)
             except OSError as error:
                 if self._stopping:
                     return
-                self._note_once(f"plaintext receive: {error}")
+                self._note_once(f"{what} receive: {error}")  # an ICMP error changes nothing
                 continue
             if self._stopping:
                 return
-            if not length:
+            if not length and sock is self._plain:
                 continue  # an announce, or our own waker
-            self._in_hand[0] = True
+            self._in_hand[hand] = True
             t_in_ns, drops = timestamps.read(ancillary)
             cell = self._cell
             if cell is None:
                 dropped_before = drops or dropped_before
-                self._wake_on_first(source)
-                continue
-            if drops is not None and drops != dropped_before:
+            elif drops is not None and drops != dropped_before:
                 cell.counters.data["queue_full"] += (drops - dropped_before) & 0xFFFFFFFF
                 dropped_before = drops
-            self._forward_plaintext(cell, bytes(view[:length]), source, t_in_ns)
+            yield cell, bytes(view[:length]), source, t_in_ns
 
     def _wake_on_first(self, source: Address) -> bool:
         """Is this datagram from the gate's route? If so, note it for whoever waits for the first one."""
@@ -320,30 +328,9 @@ class DataPlane:
     # ------------------------------------------------------------------ sealed → plaintext
 
     def _sealed_loop(self) -> None:
-        receive = receiver(self._sealed)
-        view = memoryview(bytearray(_DATAGRAM_BYTES))
-        dropped_before = 0
-        while True:
-            self._in_hand[1] = False
-            try:
-                length, ancillary, _flags, source = receive((view,), timestamps.ANCILLARY_BYTES)
-            except OSError as error:
-                if self._stopping:
-                    return
-                self._note_once(f"sealed receive: {error}")  # an ICMP error changes nothing
-                continue
-            if self._stopping:
-                return
-            self._in_hand[1] = True
-            t_in_ns, drops = timestamps.read(ancillary)
-            cell = self._cell
-            if cell is None:
-                dropped_before = drops or dropped_before
-                continue
-            if drops is not None and drops != dropped_before:
-                cell.counters.data["queue_full"] += (drops - dropped_before) & 0xFFFFFFFF
-                dropped_before = drops
-            self._forward_sealed(cell, bytes(view[:length]), source, t_in_ns)
+        for cell, datagram, source, t_in_ns in self._received(self._sealed, 1, "sealed"):
+            if cell is not None:
+                self._forward_sealed(cell, datagram, source, t_in_ns)
 
     def _forward_sealed(self, cell: Cell, datagram: bytes, source: Address, t_in_ns: int) -> None:
         with self._lock:

@@ -22,7 +22,6 @@ CONFIG_AT_RESET: Final = 0x399F
 """What the configuration register holds after power-on or reset (§8.6.2.1)."""
 UNUSED: Final = 0xC000
 """Bits of the configuration that read 0 in every mode: reset, and the one beside it."""
-MODE_POWER_DOWN: Final = 0b000
 MODE_CONTINUOUS: Final = 0b111
 """Shunt and bus voltage, one conversion after the other, without end."""
 

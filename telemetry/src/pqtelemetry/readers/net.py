@@ -66,6 +66,8 @@ def _interfaces(data: bytes) -> list[tuple[str, list[bytes]]]:
         interface = name.strip().decode("utf-8", errors="replace")
         if colon and len(columns) >= 12 and interface != "lo":
             rows.append((interface, columns))
+    if not rows:
+        raise SensorUnavailable("no network interface but the loopback")
     return rows
 
 
@@ -81,8 +83,6 @@ class InterfaceDrops:
     def read(self, now: Instant) -> Sequence[Sample]:
         """One sample; raises SensorUnavailable when there is only a loopback."""
         rows = _interfaces(self._file.read())
-        if not rows:
-            raise SensorUnavailable("no network interface but the loopback")
         fields: dict[str, FieldValue] = {
             f"if_{field}": sum(int(columns[_DEV_COLUMNS[field]]) for _, columns in rows)
             for field in ("rx_dropped", "tx_dropped")
@@ -102,8 +102,6 @@ class Interfaces:
     def read(self, now: Instant) -> Sequence[Sample]:
         """One sample an interface; raises SensorUnavailable when there is only a loopback."""
         rows = _interfaces(self._file.read())
-        if not rows:
-            raise SensorUnavailable("no network interface but the loopback")
         return [
             Sample(
                 "pq_if",

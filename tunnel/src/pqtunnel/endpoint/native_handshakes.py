@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import socket
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import pq_core
@@ -197,7 +197,7 @@ class NativeGcs:
             clock=tracer.clock,
             elapsed_ns=time.monotonic_ns() - started_ns,
             base_s=limits.BASE_DEADLINE_S,
-            accepted=_codes(answer.accepted),
+            accepted=_wire_codes(tuple(answer.accepted)),
             min_level=answer.min_level,
             rx_index=answer.rx_index,
             admit_key=answer.admit_key,
@@ -210,10 +210,6 @@ class NativeGcs:
         if heard.is_pooled:
             tracer.keygen = "pooled"
         _settle(heard, tracer, counters)
-
-
-def _codes(accepted: Collection[str]) -> bytes:
-    return _wire_codes(tuple(accepted))
 
 
 def _settle(heard: pq_core.Conversation, tracer: Tracer, counters: dict[str, int]) -> Epoch:
