@@ -66,7 +66,7 @@ def test_what_a_lab_may_hold_besides_is_no_reason(world: World, others: dict[str
 
 
 def test_a_service_that_was_frozen_is_up_and_looked_at_before_compose_is_asked(world: World) -> None:
-    """The engine calls it unhealthy, with no look that failed, until its next look; compose gives up at that."""
+    """The engine calls it unhealthy, without a failed look, until its next look; compose gives up at that."""
     world.lab_of(world.here)
     (world.folder / "frozen").write_text("mavproxy-gcs\n")
     assert world.lab("is-up").returncode == 0
@@ -75,7 +75,8 @@ def test_a_service_that_was_frozen_is_up_and_looked_at_before_compose_is_asked(w
     assert done.returncode == 0, done.stderr
     asked = (world.folder / "asked").read_text().splitlines()
     begun = next(number for number, line in enumerate(asked) if " up " in line)
-    assert sum("status=running --filter health" in line for line in asked[:begun]) == 3, "is-up, frozen, looked at"
+    looks = sum("status=running --filter health" in line for line in asked[:begun])
+    assert looks == 3, "is-up, frozen, looked at"
 
 
 def test_a_service_whose_looks_failed_is_not_up(world: World) -> None:

@@ -1,4 +1,5 @@
-"""What a scenario by playbook says where it fails. Its cells may be disturbed: what is asked is what is told."""
+"""What a scenario by playbook says where it fails. Its cells may be disturbed: what is told is what is asked
+for."""
 
 from __future__ import annotations
 
