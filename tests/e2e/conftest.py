@@ -145,8 +145,8 @@ def lab() -> Iterator[None]:
     BEFORE.update(residue())
     up = run("make", "lab-up", timeout_s=1200)
     if up.code != 0:
-        # One fault is one red test (test_10_lab.py), not one of every test that needs a lab; in .ci/beside it is
-        # a warning.
+        # One fault is one red test (test_10_lab.py), not one of every test that needs a lab. Beside the unit
+        # tests (.ci/beside) it is a warning.
         FIRST_TRY.append(up.text[-4000:])
         warnings.warn(f"the lab did not come up at the first try: {FIRST_TRY[0]}", stacklevel=1)
         run("make", "lab-down", timeout_s=180)
