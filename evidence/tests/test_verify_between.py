@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -31,14 +32,13 @@ def _problems(conditions: list[str], gap_s: float, before: int) -> list[str]:
         start_ns = now_ns + (int(gap_s * S) if number == before else S)
         now_ns = start_ns + CELL_S * S
         wall = {"start_ns": start_ns, "end_ns": now_ns}
-        folder = SimpleNamespace(glob=lambda _: [])
         cells.append(
             SimpleNamespace(
                 run=run,
                 plan={"condition": condition},
                 verdict="pass",
                 label=f"{condition} #{number}",
-                folder=folder,
+                folder=Path("a cell that kept no attempt"),
                 record={"wall": wall},
             )
         )

@@ -492,7 +492,7 @@ def attempts_in(cell_dir: Path) -> list[Path]:
     try:
         with os.scandir(cell_dir) as entries:
             names = [entry.name for entry in entries if entry.name.startswith("attempt-") and entry.is_dir()]
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     return [cell_dir / name for name in sorted(names)]
 
