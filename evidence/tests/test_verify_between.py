@@ -38,7 +38,7 @@ def _problems(conditions: list[str], gap_s: float, before: int) -> list[str]:
                 plan={"condition": condition},
                 verdict="pass",
                 label=f"{condition} #{number}",
-                folder=Path("a cell that kept no attempt"),
+                folder=Path(f"cell {number}, which kept no attempt"),
                 record={"wall": wall},
             )
         )
