@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from busy import amiss, disturbed
+from played import interrupted_by_term
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,6 +133,11 @@ def residue() -> dict[str, list[str]]:
 BEFORE: dict[str, list[str]] = {}
 #: what the first `make lab-up` said where it failed; filled by the `lab` fixture
 FIRST_TRY: list[str] = []
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ended_as_interrupted() -> None:
+    interrupted_by_term()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -17,6 +18,11 @@ from tools import ended
 
 ROOT = Path(__file__).resolve().parents[2]
 ANSIBLE = ROOT / "ansible"
+
+
+def interrupted_by_term() -> None:
+    """A test run that is told to end (.ci/whole) takes down what its fixtures brought up, as after Ctrl-C."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

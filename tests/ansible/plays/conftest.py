@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from busy import BUSY_OK
-from played import ANSIBLE, ROOT, environment
+from played import ANSIBLE, ROOT, environment, interrupted_by_term
 
 HOST = "pqlab-host"
 ADDRESS = "198.18.9.2"
@@ -54,6 +54,7 @@ def campaign() -> dict[str, Any]:
 @pytest.fixture(scope="session", autouse=True)
 def ansible() -> None:
     """The controller's own Ansible."""
+    interrupted_by_term()
     run("./bootstrap.sh", "ansible-venv", timeout_s=600)
 
 
