@@ -129,7 +129,7 @@ unlooked() {
 
 await_looks() {
     seconds=0
-    while frozen=$(unlooked) && [ -n "$frozen" ] && [ "$seconds" -lt "${LAB_LOOK_S:-70}" ]; do
+    while frozen=$(unlooked) && [ -n "$frozen" ] && [ "$seconds" -lt 70 ]; do
         [ "$seconds" != 0 ] || echo "frozen a short while ago, the engine looks again within a minute: $frozen" | paste -sd ' ' -
         sleep 1
         seconds=$((seconds + 1))

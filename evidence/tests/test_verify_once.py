@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -171,37 +169,3 @@ def test_bytes_that_somebody_has_read_are_those_that_are_looked_at(
     assert few.files == seen.files and few.contents.items() <= seen.contents.items()
     assert 0 < sum(map(len, few.contents.values())) <= 10_000
     assert max(map(len, few.contents.values())) <= 3_000
-
-
-def test_a_folder_that_is_old_is_not_hashed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "inner" / "a.txt"
-    path.parent.mkdir()
-    path.write_bytes(b"one")
-    fresh = survey.surveyed(tmp_path)
-    later_ns = time.time_ns() + survey._SETTLED_NS + 5 * 10**9
-    with monkeypatch.context() as patch:
-        patch.setattr(time, "time_ns", lambda: later_ns)
-        old = survey.surveyed(tmp_path)
-    hashed: list[str] = []
-    real = survey.hash_file
-
-    def hashing(path: str, flags: int = 0) -> survey.Hashed:
-        hashed.append(path.removeprefix(f"{tmp_path}/"))
-        return real(path, flags)
-
-    monkeypatch.setattr(survey, "hash_file", hashing)
-    assert old.files == fresh.files == digests_of(tmp_path)
-    told = path.stat()
-    for seen, again in ((old, []), (fresh, ["inner/a.txt"])):
-        hashed.clear()
-        assert survey.unchanged(tmp_path, seen) and hashed == again
-    path.write_bytes(b"two")  # as long as before, and its time set back: what nobody sets back tells
-    os.utime(path, ns=(told.st_atime_ns, told.st_mtime_ns))
-    assert not survey.unchanged(tmp_path, old) and not survey.unchanged(tmp_path, fresh)
-    path.write_bytes(b"one")
-    assert survey.unchanged(tmp_path, old), "the same bytes"
-    (tmp_path / "b.txt").write_bytes(b"")
-    assert not survey.unchanged(tmp_path, old)
-    (tmp_path / "b.txt").unlink()
-    path.unlink()
-    assert not survey.unchanged(tmp_path, old)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 from tools import ended
+from waiting import LIMIT_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,3 +60,36 @@ def test_many_failures_are_no_accident(tmp_path: Path) -> None:
 def test_a_broken_module_is_not_run_again_into_a_pass(tmp_path: Path) -> None:
     code, text = _checked(tmp_path, "import no_such_module\n")
     assert code not in (0, 1) and "again" not in text
+
+
+ENDED = """
+import time
+from pathlib import Path
+import pytest
+from played import interrupted_by_term
+
+@pytest.fixture
+def lab():
+    interrupted_by_term()
+    Path("up").touch()
+    yield
+    Path("down").touch()
+
+def test_it(lab):
+    time.sleep(60)
+"""
+
+
+def test_what_is_told_to_end_takes_down_what_it_brought_up(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(ENDED)
+    child = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_it.py"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=child, stdout=subprocess.DEVNULL)
+    try:
+        assert wait_until((tmp_path / "up").exists)
+        process.terminate()
+        assert process.wait(LIMIT_S) == 2
+    finally:
+        process.kill()
+        process.wait()
+    assert (tmp_path / "down").exists()

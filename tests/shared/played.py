@@ -60,6 +60,20 @@ def command(playbook: str, *words: str) -> list[str]:
     return [str(ROOT / ".venv-ansible/bin/ansible-playbook"), playbook, *words]
 
 
+def begun(playbook: str, *words: str) -> subprocess.Popen[str]:
+    """The same, which goes on beside the test, in a session of its own."""
+    return subprocess.Popen(
+        command(playbook, *words),
+        cwd=ANSIBLE,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
 def play(playbook: str, *words: str, timeout_s: float = 900) -> Played:
     """Run a playbook to its end."""
     started = time.monotonic()

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from played import ANSIBLE, command, environment, play, read
+from played import begun, play, read
 
 from .conftest import CALM, LAB, campaign, run
 
@@ -21,15 +20,7 @@ SHORT = ("-e", "scenario=smoke", "-e", "suites=cs-mlkem768-aesgcm-mldsa65", "-e"
 
 
 def test_a_peer_killed_in_its_cell_fails_the_cell_and_heals() -> None:
-    first = subprocess.Popen(
-        command("run-scenario.yml", *LAB, *SHORT, "-e", "reps=2"),
-        cwd=ANSIBLE,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    first = begun("run-scenario.yml", *LAB, *SHORT, "-e", "reps=2")
     deadline = time.monotonic() + 90
     while (status := campaign().get("status") or {}).get("current") is None:
         assert time.monotonic() < deadline, status

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from busy import BUSY_OK, amiss, disturbed
-from played import ANSIBLE, ROOT, Played, command, environment, play
+from played import ROOT, Played, begun, play
 
 from .conftest import CALM, LAB, campaign, run
 
@@ -46,16 +45,7 @@ def records(bundle: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def smoke() -> Played:
     """Begun, left by Ctrl-C in the middle, attached to by the same command again."""
-    first = subprocess.Popen(
-        command("run-scenario.yml", *LAB, *WHOLE),
-        cwd=ANSIBLE,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    first = begun("run-scenario.yml", *LAB, *WHOLE)
     deadline = time.monotonic() + 180
     while not (campaign().get("status") or {}).get("done"):
         assert time.monotonic() < deadline, campaign()

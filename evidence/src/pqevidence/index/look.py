@@ -27,7 +27,7 @@ from pqevidence.index.cache import Looks
 from pqevidence.index.documents import Documents, end_ns, read_documents
 from pqevidence.index.patience import OutOfTime, most_time
 from pqevidence.index.rules import VERIFY, Refused, Said, plain
-from pqevidence.index.survey import MAX_TOTAL_BYTES, Surveyed, digest_of, surveyed, unchanged
+from pqevidence.index.survey import MAX_TOTAL_BYTES, Surveyed, digest_of, digests_of, surveyed
 from pqevidence.record.quiet import busy_told
 from pqevidence.verify import verify_bundle
 
@@ -99,7 +99,7 @@ def _folder(path: Path, looks: Looks, *, verify: bool) -> Look:
     if verify and (kept := looks.get(before)) is not None:
         return Look(kept, kept=True)
     found = _looked(path, seen, verify=verify)
-    if not unchanged(path, seen):
+    if digests_of(path) != seen.files:
         raise Refused("unchanged", "its files were written to meanwhile")
     if verify:
         looks.put(before, found)

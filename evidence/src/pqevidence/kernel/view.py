@@ -324,6 +324,7 @@ class CellView:
             return
         if self.raw.spans is not None:
             known.handshakes = by_mode(self.groups)
+        # of a damaged line: who makes the table reads the lines again, and says which one it is
         with contextlib.suppress(TelemetryError, ValueError):
             sampled = {role: sampled_before(self.raw, role) for role in self.raw.telemetry}
             known.sampled = {role: told for role, told in sampled.items() if told is not None}
