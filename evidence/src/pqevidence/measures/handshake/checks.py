@@ -355,9 +355,10 @@ def pooled_apart(cell: CellView, tally: Tally) -> None:
     for mode, handshakes in (("cold", cell.handshakes), ("pooled", cell.pooled)):
         for handshake_id, hosts in handshakes.items():
             ground = end_of(hosts, "gcs")
-            made = {span.keygen for span in (*ground.steps, ground.wall) if span} - {None}
+            told = {span.keygen for span in (*ground.steps, ground.wall) if span}
+            made = sorted(keygen for keygen in told if keygen is not None)
             where = f"{cell.label} {handshake_id}"
-            tally.require(made <= {mode}, f"{where}: {mode}, its key pair was {', '.join(map(str, made))}")
+            tally.require(made in ([], [mode]), f"{where}: {mode}, its key pair was {', '.join(made)}")
             if mode == "pooled":
                 tally.require(bool(made), f"{where}: pooled, and no word where its key pair came from")
     done = sum(1 for hosts in cell.pooled.values() if end_of(hosts, "drone").wall)
