@@ -69,7 +69,7 @@ test-fast: images ## lint and the unit tests that take little time, in the test 
 	@.ci/in-image .ci/lint
 	@.ci/in-image .ci/unit --fast
 
-test: images venv ## lint and all unit tests, the pages in a browser, then the lab end to end on this machine
+test: engine venv ## lint and all unit tests, the pages in a browser, then the lab end to end on this machine
 	@.ci/whole
 
 test-pages: images ## reports and the live view in headless Chromium, the docs' example with pandas
