@@ -24,7 +24,7 @@ venv: ## make .venv, the host side's Python
 ansible-venv: ## make .venv-ansible, what ansible-playbook runs from
 	@./bootstrap.sh ansible-venv
 
-labgrid-venv: ## make .venv-labgrid, what holds places of a shared rack (docs/RACK.md)
+labgrid-venv: ## make .venv-labgrid, what holds places of a shared rack (docs/PLACES.md)
 	@./bootstrap.sh labgrid-venv
 
 images: engine ## build every image whose inputs changed
