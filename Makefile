@@ -24,7 +24,7 @@ venv: ## make .venv, the host side's Python
 ansible-venv: ## make .venv-ansible, what ansible-playbook runs from
 	@./bootstrap.sh ansible-venv
 
-labgrid-venv: ## make .venv-labgrid, what holds places of a shared rack (docs/RACK.md)
+labgrid-venv: ## make .venv-labgrid, what holds places of a shared rack (docs/PLACES.md)
 	@./bootstrap.sh labgrid-venv
 
 images: engine ## build every image whose inputs changed
@@ -84,13 +84,13 @@ bench: engine ## the tunnel beside its peers, in namespaces of its own (BENCH=ti
 	@./images/build.sh base liboqs ascon tunnel bench
 	@./bench/run $(or $(BENCH),default)
 
-bench-doc: ## write the newest bench run's figures into docs/PERFORMANCE.md
+bench-doc: ## write the newest bench run's figures into docs/PEERS.md
 	@./bench/document
 
 model: images ## search the protocol's symbolic models for attacks (some minutes)
 	@./tunnel/model/check.sh
 
-detectors: engine ## train and evaluate all detectors, write models, results and docs/DETECTORS.md (about an hour)
+detectors: engine ## train and evaluate all detectors, write models, results and the tables of docs/DETECTORS*.md (about an hour)
 	@./images/build.sh base detector-train
 	@./pqdetect train
 	@./pqdetect evaluate

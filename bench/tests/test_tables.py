@@ -94,4 +94,4 @@ def test_a_hand_between_the_markers_is_noticed(text: str) -> None:
 
 
 def test_the_documents_figures_are_the_benchs() -> None:
-    document.check((ROOT / "docs" / "PERFORMANCE.md").read_text("utf-8"))
+    document.check((ROOT / "docs" / "PEERS.md").read_text("utf-8"))

@@ -1,4 +1,5 @@
-"""docs/SCENARIOS.md against the schema: every key with its default, every event, and examples that load.
+"""docs/SCENARIOS.md and docs/CONDITIONS.md against the schema: every key with its default,
+every event, and examples that load.
 
 python conduct/tests/test_scenario_docs.py      prints the tables as they have to stand there
 """
@@ -21,8 +22,9 @@ from pqlab.cli.main import main
 
 Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
-DOC = ROOT / "docs" / "SCENARIOS.md"
-#: table of the document → where its keys are in the schema
+SCENARIOS = ROOT / "docs" / "SCENARIOS.md"
+CONDITIONS = ROOT / "docs" / "CONDITIONS.md"
+#: table of the two pages → where its keys are in the schema
 TABLES = {
     "scenario": (),
     "condition": ("conditions", "items"),
@@ -35,6 +37,8 @@ TABLES = {
     "step": ("$defs", "step"),
     "event": ("$defs", "event"),
 }
+#: tables of SCENARIOS; all others stand in CONDITIONS
+OF_SCENARIOS = ("scenario", "step")
 BLOCKS = ("handshake", "traffic", "bulk", "telemetry", "order", "thermal_gate")
 
 
@@ -89,9 +93,13 @@ def table(name: str) -> list[str]:
     return ["| key | takes | default | meaning |", "|---|---|---|---|", *lines]
 
 
+def page(name: str) -> Path:
+    return SCENARIOS if name in OF_SCENARIOS else CONDITIONS
+
+
 def section(name: str) -> str:
     begin, end = f"<!-- table: {name} -->\n", "<!-- end -->"
-    return DOC.read_text("utf-8").partition(begin)[2].partition(end)[0]
+    return page(name).read_text("utf-8").partition(begin)[2].partition(end)[0]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -109,13 +117,14 @@ def test_every_event_stands_there_with_what_it_needs() -> None:
 
 
 def test_the_shipped_files_are_listed() -> None:
-    text = DOC.read_text("utf-8")
+    text = SCENARIOS.read_text("utf-8")
     for name in (*available_scenarios(), *available_overlays()):
         assert f"| `{name}` |" in text, name
 
 
 def test_the_examples_are_valid(tmp_path: Path) -> None:
-    examples = re.findall(r"```yaml\n(.*?)```", DOC.read_text("utf-8"), re.DOTALL)
+    both = SCENARIOS.read_text("utf-8") + CONDITIONS.read_text("utf-8")
+    examples = re.findall(r"```yaml\n(.*?)```", both, re.DOTALL)
     assert len(examples) >= 3
     for number, text in enumerate(examples):
         file = tmp_path / f"example-{number}.yml"
@@ -145,4 +154,4 @@ def test_beyond_72_keeps_plain_out_of_what_needs_a_handshake() -> None:
 
 if __name__ == "__main__":
     for each in TABLES:
-        print(f"<!-- table: {each} -->", *table(each), "<!-- end -->", sep="\n")
+        print(f"docs/{page(each).name}", f"<!-- table: {each} -->", *table(each), "<!-- end -->", sep="\n")

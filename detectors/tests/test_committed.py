@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from pqdetect.evaluation import copies, csvfiles, figures, live_tables, tables
+from pqdetect import cli
+from pqdetect.commands import document
+from pqdetect.evaluation import copies, csvfiles, figures, tables
 from pqdetect.models import card as cards
 from pqdetect.models import vectors
 from pqdetect.models.transformer import Shape
@@ -93,12 +95,32 @@ def test_shuffled_labels_are_near_chance(results: dict[str, Any]) -> None:
     assert abs(sum(values) / len(values) - 0.5) <= 0.1
 
 
-def test_the_tables_of_the_document_are_the_results(results: dict[str, Any]) -> None:
-    document = (ROOT / "docs/DETECTORS.md").read_text(encoding="utf-8")
-    assert tables.insert(document, tables.blocks(results) | live_tables.blocks(results)) == document
+def test_the_tables_of_both_pages_are_the_results(results: dict[str, Any]) -> None:
+    pages = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in document.PAGES}
+    assert {name: tables.insert(page, document.PAGES[name](results)) for name, page in pages.items()} == pages
     changed = json.loads(json.dumps(results))
-    changed["sets"]["test"]["methods"]["xgboost"]["recall_visible"]["value"] += 0.1
-    assert tables.insert(document, tables.blocks(changed)) != document
+    for part in ("test", "live"):
+        changed["sets"][part]["methods"]["xgboost"]["recall_visible"]["value"] += 0.1
+    for name, page in pages.items():
+        assert tables.insert(page, document.PAGES[name](changed)) != page, name
+
+
+def test_document_writes_both_pages_and_tells_what_differs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in document.PAGES:
+        (tmp_path / name).write_bytes((ROOT / "docs" / name).read_bytes())
+    words = ["document", str(EVALUATION / "results.json"), str(tmp_path)]
+    live = tmp_path / "DETECTORS-LIVE.md"
+    changed = live.read_text(encoding="utf-8").replace("Recordings by run", "By hand")
+    live.write_text(changed, encoding="utf-8")
+    assert cli.main([*words, "--check"]) == 3
+    assert capsys.readouterr().out == f"{live} differs from {EVALUATION / 'results.json'}\n"
+    assert cli.main(words) == 0
+    assert cli.main([*words, "--check"]) == 0
+    assert capsys.readouterr().out == "the tables agree\n"
+    for name in document.PAGES:
+        assert (tmp_path / name).read_bytes() == (ROOT / "docs" / name).read_bytes(), name
 
 
 def test_csv_files_and_figures_are_there_and_hold_the_results(results: dict[str, Any]) -> None:

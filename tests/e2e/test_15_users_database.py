@@ -1,5 +1,5 @@
 """What `INFLUXDB_IMAGE=influxdb:2.7` becomes by the engine's own reading of the compose files: what the
-published image documents of its folders, users and first set-up (docs/TELEMETRY.md), without pulling it."""
+published image documents of its folders, users and first set-up (docs/LIVE.md), without pulling it."""
 
 from __future__ import annotations
 

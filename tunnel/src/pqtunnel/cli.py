@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         "--power-settings",
         type=Path,
         metavar="FILE",
-        help="energy mode: JSON of docs/TELEMETRY.md (shunt, bus, calibration, …)",
+        help="energy mode: JSON of docs/POWER.md (shunt, bus, calibration, …)",
     )
     bench.add_argument("--blocks", type=int, default=5, help="energy mode: blocks a batch size (5 or more)")
     bench.add_argument("--block-s", type=float, default=1.5, help="energy mode: length of a block (≥ 1)")

@@ -50,7 +50,7 @@ VARIABLES: Final[tuple[tuple[str, str, str], ...]] = (
     ("PQ_TELEMETRY_RATE_HZ", "10", "samples a second of the telemetry child; 0: no telemetry"),
     ("PQ_POWER", "none", "power sensor asked for by name: " + " | ".join(POWER_SENSORS)),
     ("PQ_VERDICTS", "", "folder in which detectors on this host write, one folder each; empty: none"),
-    ("PQ_POWER_SETTINGS", "", "settings file of a fast power sensor (docs/TELEMETRY.md); empty: defaults"),
+    ("PQ_POWER_SETTINGS", "", "settings file of a fast power sensor (docs/POWER.md); empty: defaults"),
 )
 
 

@@ -102,9 +102,9 @@ def check_power(place: Place, scenario: Scenario) -> None:
                     f"place {name} has no power driver for it"
                     if name
                     else "the campaign holds no place of a rack",
-                    "--power FILE names a driver, or export a power port (docs/RACK.md)"
+                    "--power FILE names a driver, or export a power port (docs/PLACES.md)"
                     if name
-                    else "./pqlab run … --place NAME (docs/RACK.md)",
+                    else "./pqlab run … --place NAME (docs/PLACES.md)",
                 )
 
 

@@ -43,7 +43,7 @@ class _NoPlace:
             "no-power",
             f"nobody switches the power of the {role}",
             "the campaign holds no place of a rack",
-            "./pqlab run … --place NAME (docs/RACK.md)",
+            "./pqlab run … --place NAME (docs/PLACES.md)",
         )
 
 

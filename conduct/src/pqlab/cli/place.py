@@ -52,7 +52,9 @@ def add_rack_options(parser: argparse.ArgumentParser) -> None:
 def add_place_options(parser: argparse.ArgumentParser) -> None:
     """Options of `run` alone: a run that goes on is at the place where it began."""
     parser.add_argument(
-        "--place", metavar="NAME", help="hold this place of a shared rack while the run lasts (docs/RACK.md)"
+        "--place",
+        metavar="NAME",
+        help="hold this place of a shared rack while the run lasts (docs/PLACES.md)",
     )
     parser.add_argument(
         "--reserve",
@@ -139,7 +141,7 @@ def _wanted(args: argparse.Namespace, place: str | None, tags: dict[str, str], w
             "no-power-file",
             f"{shown(Path(power))} is no file",
             "it is to name power drivers",
-            "docs/RACK.md shows one",
+            "docs/PLACES.md shows one",
         )
     return Wanted(
         coordinator=args.coordinator or os.environ.get(ADDRESS) or DEFAULT_ADDRESS,

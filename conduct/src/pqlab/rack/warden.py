@@ -140,7 +140,7 @@ class Coordinator:
                 "no-coordinator",
                 f"no labgrid coordinator answers at {address}",
                 " ".join(str(error).split()) or f"nothing came within {ANSWER_S:g} s",
-                "start it, or name another: --coordinator HOST:PORT, or LG_COORDINATOR (docs/RACK.md)",
+                "start it, or name another: --coordinator HOST:PORT, or LG_COORDINATOR (docs/PLACES.md)",
             ) from error
 
     def wait(self, what: Awaitable[T], limit_s: float = ANSWER_S) -> T:
@@ -349,7 +349,7 @@ def environment_of(file: str | None) -> Environment | None:
             "bad-power-file",
             f"labgrid cannot read {os.path.basename(file)}",  # noqa: PTH119 - told, not used
             f"{type(error).__name__}: {error}",
-            "docs/RACK.md shows one that has a power driver",
+            "docs/PLACES.md shows one that has a power driver",
             2,
         ) from error
 

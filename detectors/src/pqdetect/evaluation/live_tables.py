@@ -1,4 +1,4 @@
-"""Markdown of what the running lab showed: recordings, attack by attack, and campaigns with detectors."""
+"""Markdown blocks of docs/DETECTORS-LIVE.md: recordings of the lab, attack by attack, and its campaigns."""
 
 from __future__ import annotations
 

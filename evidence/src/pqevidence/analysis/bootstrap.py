@@ -2,7 +2,7 @@
 
 Equal-tailed, after Efron and Tibshirani (An Introduction to the Bootstrap, 1993, ch. 12.5): the studentised
 mean of each resample stands in for Student's t, so that skewness enters the interval. BCa was measured and
-falls short below 30 runs (docs/STATISTICS.md). Resamples are drawn once for each (n, count, seed): equal
+falls short below 30 runs (docs/COMPARISONS.md). Resamples are drawn once for each (n, count, seed): equal
 input gives equal bytes.
 """
 

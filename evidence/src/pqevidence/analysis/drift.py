@@ -160,7 +160,7 @@ def judged(
 
 def _struck(values: Sequence[Sequence[float]]) -> bool:
     """Do faults lie on one side? Below ten suites Student's t is wide enough to bear them, and what looks
-    like faults there is chance (docs/STATISTICS.md)."""
+    like faults there is chance (docs/COMPARISONS.md)."""
     if max(map(len, values), default=0) < BOOTSTRAP_RUNS_COUNT:
         return False
     # a cell that is its suite's median stands at exactly 0 and tells nothing of how values scatter

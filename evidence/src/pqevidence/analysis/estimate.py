@@ -1,8 +1,8 @@
 """One paired effect from run-level differences: mean with interval and p, a robust value, outliers named.
 
 In scope: which interval at which n. Not in scope: what is paired (conditions.py), what may be claimed
-(claims.py). A difference is a log ratio, or points where a ratio has no meaning; docs/STATISTICS.md holds the
-measured coverage that chose the methods.
+(claims.py). A difference is a log ratio, or points where a ratio has no meaning; docs/COMPARISONS.md holds
+the measured coverage that chose the methods.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def estimate(
 
 
 def without_interval(result: Estimate) -> Estimate:
-    """The same values with no inference: what struck one arm alone is no noise (docs/STATISTICS.md)."""
+    """The same values with no inference: what struck one arm alone is no noise (docs/COMPARISONS.md)."""
     return replace(result, low=None, high=None, p_value=None, method=ONE_SIDED)
 
 

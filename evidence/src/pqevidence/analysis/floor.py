@@ -2,7 +2,7 @@
 
 A claim is about a mean of N differences. Its floor holds 99 % of the same means of N A/A differences
 of the same class of cost, so it shrinks with √N as the claim's own error does. A shift that A/A pairs show by
-themselves does not average out and is added whole. docs/STATISTICS.md has the reasons.
+themselves does not average out and is added whole. docs/COMPARISONS.md has the reasons.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pqevidence.limits import MIN_FLOOR_PAIRS_COUNT as MIN_FLOOR_PAIRS_COUNT
 MEASURED, OTHER_COST, ASSUMED = "measured", "measured at another cost", "assumed"
 #: a shift of A/A pairs counts as one beyond this quantile of Student's t (two-sided 1 %)
 _SHIFT = 0.995
-#: of the absolute mean, 99 %: two families of claims together then stay below 5 % (docs/STATISTICS.md)
+#: of the absolute mean, 99 %: two families of claims together then stay below 5 % (docs/COMPARISONS.md)
 _COVERED = 0.995
 
 

@@ -140,8 +140,8 @@ def mean_interval(values: Sequence[float], *, level: float, seed: int, tests: in
 
     Student's t below :data:`BOOTSTRAP_RUNS_COUNT` values, the bootstrap-t from there on. Beside an outlier
     the bootstrap is too short at one end: there each end is the one of the two that reaches further. p is
-    always the larger of the two: far out in its tails the bootstrap is too eager (docs/STATISTICS.md). tests:
-    size of the family that p is judged in.
+    always the larger of the two: far out in its tails the bootstrap is too eager (docs/COMPARISONS.md).
+    tests: size of the family that p is judged in.
     """
     n = len(values)
     centre, spread = math.fsum(values) / n, sd(values) or 0.0

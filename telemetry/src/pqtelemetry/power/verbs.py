@@ -27,7 +27,7 @@ Verb = Callable[[argparse.Namespace], int]
 def add(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Declare the verbs."""
     power = verbs.add_parser("power", help="sample power fast, into a raw file")
-    power.add_argument("--settings", type=Path, help="JSON file, see docs/TELEMETRY.md")
+    power.add_argument("--settings", type=Path, help="JSON file, see docs/POWER.md")
     power.add_argument("--sensor", choices=SENSORS, help="sensor by name; the file must mean the same")
     power.add_argument("--out", type=Path, required=True, help="raw file; those before it: <out>.1 …")
     add_bound(power)

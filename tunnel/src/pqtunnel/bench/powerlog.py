@@ -53,7 +53,7 @@ def settings(sensor: str | None, source: Path | None, root: Path) -> Path:
         path.write_text(json.dumps({**document, "sensor": sensor}, indent=1) + "\n", encoding="utf-8")
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BenchError(
-            f"the power settings cannot be used: {error}", hint="docs/TELEMETRY.md shows the file"
+            f"the power settings cannot be used: {error}", hint="docs/POWER.md shows the file"
         ) from error
     return path
 

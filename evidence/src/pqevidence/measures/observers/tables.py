@@ -2,7 +2,7 @@
 
 From the kernel's accounts that the controller read around the traffic window (observers.json) and, where
 ledgers were kept, from their delays. Effects are differences in the metric's own unit, condition minus
-reference, pair by pair within blocks; A/A twins give the noise floor. See docs/STATISTICS.md for both.
+reference, pair by pair within blocks; A/A twins give the noise floor. See docs/COMPARISONS.md for both.
 """
 
 from __future__ import annotations

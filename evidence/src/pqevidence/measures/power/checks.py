@@ -10,7 +10,7 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import CellView
 from pqevidence.record.raw import ROLES, Json
 
-#: classes of power sensors that measure; docs/TELEMETRY.md has the others
+#: classes of power sensors that measure; docs/POWER.md has the others
 REAL_SENSORS = ("chip", "pmic")
 
 
