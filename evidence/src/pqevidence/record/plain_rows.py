@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from array import array
 from itertools import groupby
 from sys import byteorder
 from typing import Final, NamedTuple
-
-import msgspec
 
 #: what JSON lets stand in a list beside whole numbers that are written as such, but for blanks, text and null
 _BESIDE: Final = (b"\t", b"\r", b"\n", b"t", b"f", b".", b"e", b"E", b"[", b"{")
@@ -55,10 +54,10 @@ def read_plain(stretch: bytes) -> Stretch | None:
     if text is None or any(map(text.__contains__, _BESIDE)):
         return None
     try:
-        numbers: list[int] = msgspec.json.decode(b"[%b]" % text.strip(b","))
+        numbers: list[int] = json.loads(f"[{text.decode('ascii').strip(',')}]")
         # refuses all that is no number, or has more than 63 bits
         sequence, size, t_in, t_out = columns = [array("q", numbers[place::5]) for place in range(1, 5)]
-    except (msgspec.MsgspecError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError):
         return None
     # one seam, then four numbers that are none: no row is shorter or longer
     if len(numbers) % 5 != 1 or not all(map(_is_below, columns)):

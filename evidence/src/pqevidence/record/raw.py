@@ -6,22 +6,21 @@ its name and line. Not in scope: what the values mean.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from operator import contains
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-import msgspec
 import yaml
-from msgspec.structs import replace
 
 from pqbase.documents import part_of, rows_of
 from pqevidence.errors import EXIT_CHECK, LabError
-from pqevidence.record import at_once
 from pqevidence.record.ledger import Ledger, LedgerError, read_ledger, without_window
+from pqevidence.record.plain_spans import Odd, read_plain
 from pqevidence.record.untimed import EMULATED_CPU
 from pqtelemetry.slice import Point, parse_lines
 
@@ -37,6 +36,8 @@ MOST_YAML_BYTES = 1 << 20
 PRIMITIVES = ("keygen", "sign", "verify", "encaps", "decaps")
 Json = dict[str, Any]
 T = TypeVar("T")
+#: a value from the first letter on, and where it ended: what json.loads does between two looks for blanks
+_AT_ONCE = json.JSONDecoder().raw_decode
 
 
 class RawDataError(LabError):
@@ -52,10 +53,9 @@ class RawDataError(LabError):
         )
 
 
-class Span(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One step of one handshake on one host; times on that host's monotonic clock. Read in one go, because a
-    campaign makes a million of them: with every field that a writer leaves, for what is passed over is hardly
-    looked at."""
+class Span(NamedTuple):
+    """One step of one handshake on one host; times on that host's monotonic clock. A tuple, because a
+    campaign makes a million of them."""
 
     host: str
     handshake_id: str
@@ -65,7 +65,7 @@ class Span(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     kind: str
     start_ns: int
     end_ns: int
-    size_bytes: int | None = None
+    size_bytes: int | None
     keygen: str | None = None
     cpu_ns: int | None = None
     """Processor time of the thread that did it: of primitives and of whole walls."""
@@ -74,10 +74,8 @@ class Span(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     involuntary: int | None = None
     scheduling_reason: str | None = None
     """Why a wall has none of these."""
-    number: int | None = msgspec.field(default=None, name="index")
+    number: int | None = None
     """Its handshake's number at that host, counted from the first one of the block; `index` in the file."""
-    purpose: str | None = None
-    clock: str | None = None
 
     @property
     def duration_ns(self) -> int:
@@ -196,8 +194,6 @@ class RawCell:
 def read_json(path: Path, constant: Callable[[str], float] | None = None) -> object:
     """Parsed JSON; RawDataError names line and column. constant: makes what is not finite of its name."""
     try:
-        with contextlib.suppress(at_once.Odd):
-            return at_once.document(path.read_bytes())
         value: object = json.loads(path.read_text(encoding="utf-8"), parse_constant=constant)
     except UnicodeDecodeError as error:
         raise RawDataError(path, f"not UTF-8 at byte {error.start}") from error
@@ -256,27 +252,25 @@ def read_yaml_object(path: Path) -> Json:
 
 #: a file of more bytes is read line by line
 _MOST_AT_ONCE_BYTES: Final = 16 << 20
-_OBJECTS: Final = msgspec.json.Decoder(Json)
-_SPANS: Final = msgspec.json.Decoder(Span)
-
-
-def _at_once(path: Path, decoder: msgspec.json.Decoder[T]) -> list[T]:
-    with path.open("rb") as handle:
-        content = handle.read(_MOST_AT_ONCE_BYTES + 1)
-    if len(content) > _MOST_AT_ONCE_BYTES:
-        raise at_once.Odd
-    return at_once.rows(content, decoder)
 
 
 def read_ndjson(path: Path) -> list[Json]:
     """One object a line; empty lines are refused because a writer never makes them."""
-    with contextlib.suppress(at_once.Odd):
-        return _at_once(path, _OBJECTS)
+    with path.open("rb") as handle:
+        content = handle.read(_MOST_AT_ONCE_BYTES + 1)
+    if len(content) <= _MOST_AT_ONCE_BYTES and (whole := _rows_at_once(content)) is not None:
+        return whole
     rows: list[Json] = []
     with path.open("rb") as handle:
         for number, line in enumerate(handle, 1):
             try:
-                row = json.loads(line.decode("utf-8"))
+                text = line.decode("utf-8").rstrip("\n")
+                try:
+                    row, end = _AT_ONCE(text)
+                except ValueError:
+                    end = -1
+                if end != len(text):  # blanks, damage: the slow way knows
+                    row = json.loads(line.decode("utf-8"))
             except UnicodeDecodeError as error:
                 raise RawDataError(path, f"line {number}: not UTF-8") from error
             except json.JSONDecodeError as error:
@@ -291,12 +285,68 @@ def read_ndjson(path: Path) -> list[Json]:
     return rows
 
 
+def _rows_at_once(content: bytes) -> list[Json] | None:
+    """All lines in one go, as one list, where they cannot be told apart in two ways: without a list inside a
+    line, the `,` and newline put between two lines can stand between two objects alone. None: line by line,
+    which also knows what is wrong, and where."""
+    body = content.removesuffix(b"\n")
+    lines = body.count(b"\n") + 1
+    if b"[" in body or not (body.startswith(b"{") and body.endswith(b"}")):
+        return None
+    if body.count(b"}\n{") != lines - 1:
+        return None
+    try:
+        rows: list[Json] = json.loads("[" + body.decode().replace("\n", ",\n") + "]")
+    except (ValueError, RecursionError):
+        return None
+    return rows if len(rows) == lines else None
+
+
+#: what the fields are called in the file
+_NAMES: Final = (*Span._fields[:-1], "index")
+_TEXT: Final[frozenset[type]] = frozenset((str,))
+_NUMBER: Final[frozenset[type]] = frozenset((int,))
+_NULL: Final[frozenset[type]] = frozenset((type(None),))
+#: types of what a row says, in the order of the fields, for which nothing needs to be converted
+_AS_WRITTEN: Final = (
+    *[_TEXT] * 6,
+    *[_NUMBER] * 2,
+    *((_TEXT if name in ("keygen", "scheduling_reason") else _NUMBER) | _NULL for name in Span._fields[8:]),
+)
+
+
+_TYPES: Final = dict(zip(_NAMES, _AS_WRITTEN, strict=True))
+#: what a writer tells before the step, and after the end
+_BEFORE: Final = {
+    name: _TYPES[name] for name in ("host", "handshake_id", "mode", "suite_id", "keygen", "index")
+}
+_AFTER: Final = {
+    name: _TYPES[name]
+    for name in ("kind", "size_bytes", "cpu_ns", "runqueue_ns", "involuntary", "scheduling_reason")
+}
+
+#: as Span._make, which is no built-in
+_span: Final = cast("Callable[[type[Span], tuple[Any, ...]], Span]", tuple.__new__)
+
+
+def _as_written(told: list[tuple[Any, ...]]) -> bool:
+    """Has each column the types of `_AS_WRITTEN`?"""
+    columns = zip(*told, strict=True)
+    return all(
+        types.issuperset(map(type, column)) for types, column in zip(_AS_WRITTEN, columns, strict=False)
+    )
+
+
 def read_spans(path: Path) -> list[Span]:
     """Spans of both hosts in file order."""
-    with contextlib.suppress(at_once.Odd):
-        return _redials_at_both_ends(_at_once(path, _SPANS))
+    if (plain := _plain_spans(path)) is not None:
+        return _redials_at_both_ends(plain)
+    rows = read_ndjson(path)
+    told = [tuple(map(row.get, _NAMES)) for row in rows]
+    if _as_written(told):
+        return _redials_at_both_ends(list(map(partial(_span, Span), told)))
     spans = []
-    for number, row in enumerate(read_ndjson(path), 1):
+    for number, row in enumerate(rows, 1):
         try:
             spans.append(_converted(row))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -304,11 +354,48 @@ def read_spans(path: Path) -> list[Span]:
     return _redials_at_both_ends(spans)
 
 
+def _plain_spans(path: Path) -> list[Span] | None:
+    """The same of a file that is as a writer leaves it; None of any other."""
+    with path.open("rb") as handle:
+        content = handle.read(_MOST_AT_ONCE_BYTES + 1)
+    if len(content) > _MOST_AT_ONCE_BYTES:
+        return None
+    try:
+        told = [
+            (*place, step, kind, start_ns, end_ns, size_bytes, keygen, *scheduled, number)
+            for (place, keygen, number), step, start_ns, end_ns, (kind, size_bytes, scheduled) in read_plain(
+                content, _before, _after
+            )
+        ]
+    except (Odd, ValueError, RecursionError):
+        return None
+    return list(map(partial(_span, Span), told))
+
+
+def _before(row: Json) -> tuple[tuple[Any, ...], Any, Any]:
+    """What a writer tells before the step. Raises Odd, as `_after`, for a value that is not as it is written,
+    or stands in the other part."""
+    *place, keygen, number = _part(row, _BEFORE, _AFTER)
+    return tuple(place), keygen, number
+
+
+def _after(row: Json) -> tuple[Any, Any, tuple[Any, ...]]:
+    """What it tells after the end."""
+    kind, size_bytes, *scheduled = _part(row, _AFTER, _BEFORE)
+    return kind, size_bytes, tuple(scheduled)
+
+
+def _part(row: Json, ours: dict[str, frozenset[type]], others: dict[str, frozenset[type]]) -> tuple[Any, ...]:
+    told = tuple(map(row.get, ours))
+    if not others.keys().isdisjoint(row) or not all(map(contains, ours.values(), map(type, told))):
+        raise Odd
+    return told
+
+
 def _converted(row: Json) -> Span:
     size, keygen, silent = row.get("size_bytes"), row.get("keygen"), row.get("scheduling_reason")
     cpu, queue = row.get("cpu_ns"), row.get("runqueue_ns")
     switches, index = row.get("involuntary"), row.get("index")
-    purpose, clock = row.get("purpose"), row.get("clock")
     return Span(
         host=str(row["host"]),
         handshake_id=str(row["handshake_id"]),
@@ -325,8 +412,6 @@ def _converted(row: Json) -> Span:
         involuntary=None if switches is None else int(switches),
         scheduling_reason=None if silent is None else str(silent),
         number=None if index is None else int(index),
-        purpose=None if purpose is None else str(purpose),
-        clock=None if clock is None else str(clock),
     )
 
 
@@ -334,7 +419,7 @@ def _redials_at_both_ends(spans: list[Span]) -> list[Span]:
     """A redial (the drone dials after silence, within the session) is a new session like any other to the
     ground: the drone's word labels the spans of both."""
     ids = {span.handshake_id for span in spans if span.mode == REDIAL}
-    return [replace(s, mode=REDIAL) if s.handshake_id in ids else s for s in spans] if ids else spans
+    return [s._replace(mode=REDIAL) if s.handshake_id in ids else s for s in spans] if ids else spans
 
 
 def load_run(data_dir: Path) -> RawRun:
