@@ -19,6 +19,7 @@ from pqevidence.advise.wire import Pair, pair_of
 from pqevidence.analysis.handshakes import WALL_FIELD, WALL_STEP
 from pqevidence.analysis.load import BundleData, Cell, Span
 from pqevidence.errors import LabError
+from pqevidence.record.rings import weakest
 from pqtunnel import suites as registry
 from pqtunnel.errors import SuiteUnknown
 
@@ -163,7 +164,7 @@ def _host(bundle: BundleData, name: str) -> Host:
         for facts in [bundle.host(role)]
     }
     rings: Iterable[str] = {cell.ring for cell in bundle.cells} or {"lab"}
-    return Host(name, told, min(rings, key=("sim", "lab", "hardware").index))
+    return Host(name, told, weakest(rings))
 
 
 def _usable(bundle: BundleData, found: Evidence) -> dict[str, Radio]:

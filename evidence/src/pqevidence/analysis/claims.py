@@ -38,6 +38,7 @@ from pqevidence.analysis.metrics import METRICS, Metric, cell_values
 from pqevidence.analysis.multiplicity import benjamini_hochberg, holm
 from pqevidence.analysis.stats import INSUFFICIENT
 from pqevidence.analysis.table import Table, Value
+from pqevidence.record.rings import weakest
 
 ALPHA = 0.05
 IMPROVED, REGRESSED, NOT_DISTINGUISHABLE = "improved", "regressed", "not distinguishable"
@@ -175,7 +176,7 @@ def effect_values(metric: Metric, test: Tested, corrected: Adjusted, floor: Floo
         "unit": metric.unit,
         "scale": metric.scale,
         "scope": test.scope,
-        "ring": min((pair.ring for pair in pairs), key=("sim", "lab", "hardware").index),
+        "ring": weakest(pair.ring for pair in pairs),
         "n_pairs": result.n,
         "n_suites": len({pair.suite_id for pair in pairs}),
         "mean_effect": shown(result.mean),

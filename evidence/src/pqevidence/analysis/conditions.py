@@ -19,6 +19,7 @@ from pqevidence.analysis.floor import Null, cost_class
 from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.metrics import Metric
 from pqevidence.limits import MIN_FLOOR_PAIRS_COUNT
+from pqevidence.record.rings import weakest
 
 #: what a noise floor was measured on
 TWINS = "A/A twins"
@@ -139,7 +140,7 @@ def pair_of(reference: Cell, cell: Cell, block: int) -> CellPair:
         block=block,
         reference=reference.cell_id,
         condition=cell.cell_id,
-        ring=min(reference.ring, cell.ring, key=("sim", "lab", "hardware").index),
+        ring=weakest((reference.ring, cell.ring)),
         gap=whole_of(cell.plan, "position") - whole_of(reference.plan, "position"),
     )
 
@@ -183,7 +184,7 @@ def steps_of(cells: Iterable[Cell], metric: Metric, values: dict[str, float]) ->
 
 
 def _step(one: Cell, other: Cell) -> CellPair:
-    ring = min(one.ring, other.ring, key=("sim", "lab", "hardware").index)
+    ring = weakest((one.ring, other.ring))
     gap = whole_of(other.plan, "position") - whole_of(one.plan, "position")
     return CellPair(one.suite_id, one.repetition, one.cell_id, other.cell_id, ring, gap)
 

@@ -24,6 +24,7 @@ from pqevidence.analysis.multiplicity import holm
 from pqevidence.analysis.stats import BOOTSTRAP_RUNS_COUNT, INSUFFICIENT, MIN_RUNS_COUNT, median
 from pqevidence.analysis.table import Table, Value
 from pqevidence.limits import MIN_FLOOR_PAIRS_COUNT
+from pqevidence.record.rings import weakest
 
 NAME = "drift"
 _METRIC = BY_NAME[HANDSHAKE]
@@ -94,7 +95,7 @@ def drift_table(bundle: BundleData, handshakes: Table) -> Table:
                 earlier_run=runs[one.block.run] if one.block.run < len(runs) else None,
                 block=one.block.number,
                 blocks_count=len(blocks),
-                ring=min((c.ring for c in blocks[one.block]), key=("sim", "lab", "hardware").index),
+                ring=weakest(c.ring for c in blocks[one.block]),
                 reason=_why_none(one, len(blocks)),
                 **_values(one),
             )

@@ -21,6 +21,7 @@ from pqevidence.analysis.groups import ONE_RUN, SUITE, WALL, Runs, passing
 from pqevidence.analysis.stats import INSUFFICIENT, MIN_RUNS_COUNT, median, simultaneous_level
 from pqevidence.analysis.table import Row, Table, number
 from pqevidence.limits import ASSUMED_FLOOR_RATIO as ASSUMED_FLOOR_RATIO
+from pqevidence.record.rings import weakest
 
 DISTINGUISHABLE = "distinguishable"
 NOT_DISTINGUISHABLE = "not distinguishable"
@@ -93,7 +94,7 @@ def effects_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:
             part=part,
             family=family,
             reference=PARTS[part][2],
-            ring=min((str(r["ring"]) for pair in pairs for r in pair), key=("sim", "lab", "hardware").index),
+            ring=weakest(str(r["ring"]) for pair in pairs for r in pair),
             n_pairs=len(pairs),
             n_suites=result.n,
             unit_of_inference=SUITE,

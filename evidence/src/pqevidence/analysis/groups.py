@@ -25,6 +25,7 @@ from pqevidence.analysis.stats import (
     sd,
 )
 from pqevidence.analysis.table import Row, Table, number
+from pqevidence.record.rings import weakest
 
 #: Rekey intervals of the published curve, seconds.
 REKEY_INTERVALS_S = (10, 30, 60, 120, 300, 600)
@@ -101,8 +102,8 @@ def _group_statistics(members: list[Row], steady: Mapping[str, list[float]], see
         (units,) = mine
     else:
         units = [middle for each in mine if (middle := median(each)) is not None]
-    rings = sorted({str(row["ring"]) for row in members}, key=("sim", "lab", "hardware").index)
-    return statistics_of(values, units, unit, len({row["suite_id"] for row in members}), rings[0], seed)
+    ring = weakest(str(row["ring"]) for row in members)
+    return statistics_of(values, units, unit, len({row["suite_id"] for row in members}), ring, seed)
 
 
 def by_suite_table(handshakes: Table, seed: int, runs: Runs = ONE_RUN) -> Table:

@@ -43,6 +43,7 @@ from pqevidence.analysis.stats import (
 from pqevidence.analysis.system import cpu_table
 from pqevidence.analysis.table import Row, Table, Value
 from pqevidence.analysis.traffic import traffic_table
+from pqevidence.record.rings import weakest
 
 #: What n of an interval over hosts counts.
 HOST = "host"
@@ -201,7 +202,7 @@ DIFFERENCE_COLUMNS = (
 def host_tables(data: MergedData) -> list[Table]:
     """effects_over_hosts, effects_by_host, leave_one_host_out, host_differences, times_by_host."""
     found = contrasted(data)
-    ring = min((part.ring for part in data.parts), key=("sim", "lab", "hardware").index)
+    ring = weakest(part.ring for part in data.parts)
     return [
         _over(found, ring),
         _by_host(found, ring),

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pqevidence.analysis.column import Column, names
 from pqevidence.analysis.load import Cell
 from pqevidence.analysis.table import Table
+from pqevidence.record.rings import weakest
 
 STEPS_PER_DECADE = 60
 _LEAST_DECADE, _MOST_DECADE = -3, 5
@@ -21,9 +22,6 @@ TIMES_MS = tuple(
     float(f"{10 ** (step / STEPS_PER_DECADE):.6g}")
     for step in range(_LEAST_DECADE * STEPS_PER_DECADE, _MOST_DECADE * STEPS_PER_DECADE + 1)
 )
-RINGS = ("sim", "lab", "hardware")
-
-
 COLUMNS = (
     Column("condition", "condition"),
     Column("direction", "down: drone to ground; up: ground to drone"),
@@ -73,7 +71,7 @@ class LatencyShares:
                 table.add(
                     condition=condition,
                     direction=direction,
-                    ring=min(group.rings, key=RINGS.index),
+                    ring=weakest(group.rings),
                     n_cells=group.cells,
                     sent_count=group.sent,
                     received_count=group.received,

@@ -14,6 +14,7 @@ from pqbase.documents import Json, whole_of
 from pqevidence.analysis.load import BundleData, Cell, read_json
 from pqevidence.analysis.table import Table
 from pqevidence.errors import EXIT_CHECK, EXIT_USAGE, LabError
+from pqevidence.record.rings import weakest
 from pqevidence.share import Share
 
 #: the lineage file, by which a merged bundle is known, and the folder of its parts
@@ -49,7 +50,7 @@ class Part:
     def ring(self) -> str:
         """Weakest ring of its cells."""
         rings = {cell.ring for cell in self.bundle.cells}
-        return min(rings, key=("sim", "lab", "hardware").index)
+        return weakest(rings)
 
     @property
     def repetitions(self) -> list[int]:

@@ -20,11 +20,11 @@ from pqevidence.bundle.flown import MARK
 from pqevidence.bundle.tarball import RUN_ID
 from pqevidence.index.rules import Refused
 from pqevidence.record.raw import AliasRefused, PlainLoader
+from pqevidence.record.rings import RINGS
 from pqevidence.verify.checks_ring import FIRST_REAL_NS
 from pqevidence.verify.checks_text import FORBIDDEN, find_forbidden
 from pqevidence.versions import KNOWN
 
-RINGS: Final = ("sim", "lab", "hardware")
 ENDS: Final = ("drone", "gcs")
 _TAGS = ("bagit.txt", "manifest-sha512.txt", "tagmanifest-sha512.txt")
 _JSON = ("plan.json", "run.json", "providers.json", "hosts/drone.json", "hosts/gcs.json")

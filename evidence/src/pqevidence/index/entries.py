@@ -38,10 +38,10 @@ from pqbase.documents import (
     whole_of,
 )
 from pqevidence.index.cache import Looks
-from pqevidence.index.documents import RINGS
 from pqevidence.index.look import ARCHIVE, DAMAGE, Look, look
 from pqevidence.index.machines import Machine, machine_of
 from pqevidence.index.rules import BY_NAME, Refused, Said, plain
+from pqevidence.record.rings import RINGS
 from pqevidence.verify.run import COLLECT_AFTER
 
 VERDICTS: Final = ("pass", "fail", "unsupported", "invalid", "not-run")

@@ -29,6 +29,7 @@ from pqevidence.index.patience import OutOfTime, most_time
 from pqevidence.index.rules import VERIFY, Refused, Said, plain
 from pqevidence.index.survey import MAX_TOTAL_BYTES, Surveyed, digest_of, digests_of, surveyed
 from pqevidence.record.quiet import busy_told
+from pqevidence.record.rings import weakest
 from pqevidence.verify import verify_bundle
 
 ARCHIVE: Final = ".tar.zst"
@@ -126,7 +127,7 @@ def _looked(root: Path, seen: Surveyed, *, verify: bool) -> Json:
         "page": status.get("report_rebuild") == "ok",
         "run_id": str(told.plan["run_id"]),
         "scenario": told.scenario_name,
-        "ring": min({cell.ring for cell in bundle.cells} or {told.ring}, key=_strength),
+        "ring": weakest({cell.ring for cell in bundle.cells} or {told.ring}),
         "begun_utc": str(told.plan["created_utc"]),
         "end_ns": end_ns(told),
         "release": str(told.run["pqlab_version"]),
@@ -148,10 +149,6 @@ class _by_verify(Refused):
     def __init__(self, check: str, why: str) -> None:
         super().__init__("looked_through", why)
         self.said = Said(VERIFY + check, plain(why))
-
-
-def _strength(ring: str) -> int:
-    return ("sim", "lab", "hardware").index(ring)
 
 
 def _earlier(bundle: BundleData) -> set[str]:

@@ -16,6 +16,7 @@ from pqevidence.analysis.load import ROLES
 from pqevidence.analysis.merged import MergedData, Part
 from pqevidence.analysis.origin import HOST_FACTS
 from pqevidence.bundle import bag
+from pqevidence.record.rings import weakest
 
 SCHEMA = "pqlab/merge/v1"
 ATTESTATION = "attestation"
@@ -36,7 +37,7 @@ def document(data: MergedData) -> Json:
         "scenario": first.bundle.plan.get("scenario"),
         "scenario_sha256": first.bundle.plan.get("scenario_sha256"),
         "campaign": first.bundle.plan["campaign"],
-        "ring": min((part.ring for part in data.parts), key=("sim", "lab", "hardware").index),
+        "ring": weakest(part.ring for part in data.parts),
         "blocks_count": data.blocks_count,
         "missing_repetitions": data.missing,
         "parts": [_part(part, digest) for part, digest in zip(data.parts, digests, strict=True)],

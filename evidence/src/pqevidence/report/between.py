@@ -16,6 +16,7 @@ from pqevidence.analysis.metrics import BY_NAME
 from pqevidence.analysis.origin import Differing
 from pqevidence.analysis.stats import INSUFFICIENT
 from pqevidence.analysis.table import Row, Value
+from pqevidence.record.rings import weakest
 from pqevidence.report import blocks
 from pqevidence.report.blocks import (
     Block,
@@ -50,7 +51,7 @@ def page(
 ) -> Report:
     """The whole page; `checked` says of each bundle whether it was verified."""
     rings = {str(row["ring"]) for row in between.table.rows} or {"lab"}
-    ring = min(rings, key=("sim", "lab", "hardware").index)
+    ring = weakest(rings)
     head = (
         ("A, the reference", Cell(f"{names[0]} ({checked[0]})")),
         ("B, in its place", Cell(f"{names[1]} ({checked[1]})")),

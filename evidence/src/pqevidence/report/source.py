@@ -15,6 +15,7 @@ from pqevidence import __version__
 from pqevidence.analysis.conditions import scenario_order
 from pqevidence.analysis.load import BundleData, Cell, read_json
 from pqevidence.analysis.table import read_rows
+from pqevidence.record.rings import weakest
 from pqevidence.report import blocks
 
 RawRow = dict[str, str]
@@ -74,7 +75,7 @@ class Source:
     def ring(self) -> str:
         """Weakest ring of the run."""
         rings = {cell.ring for cell in self.bundle.cells} or {str(self.bundle.scenario.get("ring", "lab"))}
-        return min(rings, key=("sim", "lab", "hardware").index)
+        return weakest(rings)
 
     @cached_property
     def verdict_counts(self) -> dict[str, int]:

@@ -10,10 +10,10 @@ from pqevidence.kernel.result import Tally
 from pqevidence.kernel.view import BundleView, CellView
 from pqevidence.record.context import suite_of
 from pqevidence.record.raw import PLACE, Json, RawRun, kernels, played_by
+from pqevidence.record.rings import weakest
 from pqevidence.record.untimed import EMULATED_CPU
 
 ROLES = ("drone", "gcs")
-WEAKEST = ("sim", "lab", "hardware")
 
 
 def unsupported(cell: CellView, tally: Tally) -> None:
@@ -39,10 +39,8 @@ def ring_claims(cell: CellView, tally: Tally) -> None:
     claimed = str(cell.record["ring"])
     rings = [str(cell.run.scenario.get("ring"))]
     rings += [str(cell.run.hosts[role].get("ring")) for role in ROLES]
-    weakest = min(WEAKEST.index(ring) for ring in rings)
-    tally.require(
-        WEAKEST.index(claimed) <= weakest, f"{cell.label}: ring {claimed}, its hosts are {', '.join(rings)}"
-    )
+    told = f"{cell.label}: ring {claimed}, its hosts are {', '.join(rings)}"
+    tally.require(weakest([claimed, *rings]) == claimed, told)
     if claimed == "hardware":
         board = part_of(cell.run.hosts["drone"], "host").get("board_revision")
         tally.require(bool(board), f"{cell.label}: ring hardware without a board revision of the drone")

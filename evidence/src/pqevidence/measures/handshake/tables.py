@@ -23,6 +23,7 @@ from pqevidence.analysis.handshakes import (
 from pqevidence.analysis.load import BundleData, Cell, algorithm_order
 from pqevidence.analysis.stats import INSUFFICIENT, median
 from pqevidence.analysis.table import Table
+from pqevidence.record.rings import weakest
 
 SIZE_COLUMNS = (
     Column("algorithm", "KEM or signature", "algorithm"),
@@ -125,7 +126,7 @@ def pooled_table(bundle: BundleData) -> Table:
             n_cells=len(used),
             n_cold=sum(len(walls[cell][0]) for cell in used),
             n_pooled=sum(len(walls[cell][1]) for cell in used),
-            ring=min((cell.ring for cell in used), key=("sim", "lab", "hardware").index),
+            ring=weakest(cell.ring for cell in used),
             cold_median_ms=median([cold for cold, _ in medians]),
             pooled_median_ms=median([pooled for _, pooled in medians]),
             ratio=_exp(result.mean),

@@ -28,6 +28,7 @@ from pqevidence.analysis.load import BundleData, Cell, read_optional_json
 from pqevidence.analysis.metrics import Metric, Values
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import Row, Table, number, present
+from pqevidence.record.rings import weakest
 from pqevidence.scenario.conditions import observers_vary, without
 
 NAME = "observer_effect"
@@ -141,7 +142,7 @@ def observer_table(bundle: BundleData, traffic: Table) -> Table:
                 unit_of_inference=BLOCK,
                 verdict=verdict_of(result, corrected.holm, floor),
                 reason=result.method if result.low is None else None,
-                ring=min((pair.ring for pair in pairs), key=("sim", "lab", "hardware").index),
+                ring=weakest(pair.ring for pair in pairs),
                 cells=" ".join(sorted({c for pair in pairs for c in (pair.reference, pair.condition)})),
             )
     return table

@@ -20,6 +20,7 @@ from pqevidence.analysis.load import BundleData, Cell
 from pqevidence.analysis.stats import median
 from pqevidence.analysis.table import Table, Value, as_value
 from pqevidence.analysis.traffic import BULK_PREFIX, counters_of, duration_s_of, traffic_table
+from pqevidence.record.rings import weakest
 
 #: A rung of the offered-rate ladder holds when at most this share is lost …
 KNEE_LOSS_PCT = 0.1
@@ -165,7 +166,7 @@ def aead_table(bundle: BundleData) -> Table:
             columns["seal_ratio"] = seal_us / firsts.setdefault(condition, seal_us)
             columns[f"seal_{RATE_HZ}hz_pct"] = seal_us * RATE_HZ / 1e4
         if seal_us is not None or columns["open_median_us"] is not None:
-            ring = min((cell.ring for cell in cells), key=("sim", "lab", "hardware").index)
+            ring = weakest(cell.ring for cell in cells)
             table.add(aead=aead, condition=condition, ring=ring, n_cells=len(cells), **columns)
     return table
 
