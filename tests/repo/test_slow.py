@@ -31,6 +31,14 @@ def test_every_name_on_the_list_is_a_test() -> None:
     assert gone == set(), "write the list again: tests/slow.py says how"
 
 
+def test_what_is_kept_is_there_and_never_on_the_list() -> None:
+    for name in slow.KEPT:
+        file, _, function = name.partition("::")
+        assert function in functions(ROOT / file)
+        assert slow.slow(f"9.00s call     {name}\n") == {}
+    assert slow.listed().isdisjoint(slow.KEPT)
+
+
 def test_a_case_or_all_cases_together_make_a_function_slow() -> None:
     output = """
 1.20s call     a/test_a.py::test_long
