@@ -86,18 +86,43 @@ def engine() -> FakeEngine:
 def test_what_happened_is_named(engine: FakeEngine, how: Json, told: str) -> None:
     supervisor = ComposeSupervisor("pqlab", print, engine)
     supervisor.mend()
-    assert supervisor.amiss() == []
+    assert supervisor.amiss() == ([], [])
     engine.end("gcs", **how)
-    assert supervisor.amiss() == [told]
+    assert supervisor.amiss() == ([told], ["gcs"] if told.endswith("gcs exited with 137") else [])
+
+
+@pytest.mark.parametrize(("lost", "told"), [(True, ["container gcs exited with 137"]), (False, [])])
+def test_a_kill_that_the_engine_learns_of_later_is_waited_for(
+    engine: FakeEngine, lost: bool, told: list[str]
+) -> None:
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 3:
+            engine.end("gcs")
+
+    supervisor = ComposeSupervisor("pqlab", print, engine, sleep)
+    supervisor.mend()
+    assert supervisor.amiss(lost=lost) == (told, ["gcs"] if told else [])
+    assert len(slept) == (3 if lost else 0)
+
+
+def test_an_end_that_is_lost_without_its_container_is_waited_for_two_seconds(engine: FakeEngine) -> None:
+    slept: list[float] = []
+    supervisor = ComposeSupervisor("pqlab", print, engine, slept.append)
+    supervisor.mend()
+    assert supervisor.amiss(lost=True) == ([], [])
+    assert sum(slept) == pytest.approx(2.0)
 
 
 def test_one_that_came_back_by_itself_is_named_too(engine: FakeEngine) -> None:
     supervisor = ComposeSupervisor("pqlab", print, engine)
     supervisor.mend()
     engine.rows["id-drone"]["State"]["StartedAt"] = "later"
-    assert supervisor.amiss() == ["container drone ended and was started again"]
+    assert supervisor.amiss().told == ["container drone ended and was started again"]
     del engine.rows["id-drone"]
-    assert supervisor.amiss() == ["container drone was removed"]
+    assert supervisor.amiss().told == ["container drone was removed"]
 
 
 @pytest.mark.parametrize("service", WATCHED)
@@ -145,7 +170,7 @@ def test_an_engine_that_does_not_answer_ends_nothing_and_is_said_once() -> None:
         raise LabError("no-engine", "the container engine does not answer", "permission denied", "")
 
     supervisor = ComposeSupervisor("pqlab", told.append, away)
-    assert (supervisor.mend(), supervisor.amiss(), supervisor.mend()) == ([], [], [])
+    assert (supervisor.mend(), supervisor.amiss(lost=True), supervisor.mend()) == ([], ([], []), [])
     assert told == [
         "nobody looks after the containers: the container engine does not answer: permission denied"
     ]

@@ -122,11 +122,11 @@ class CellRunner:
 
     def _note_failure(self, error: AgentFailure, journal: Journal) -> None:
         """What a call did not bring, and what became of the container that it needed."""
-        amiss = self._supervisor.amiss()
-        reason = "; ".join([*amiss, str(error)])
-        more: Json = {"containers": amiss} if amiss else {}
-        if killed := self._supervisor.killed():
-            more["killed"] = killed
+        amiss = self._supervisor.amiss(lost=error.lost)
+        reason = "; ".join([*amiss.told, str(error)])
+        more: Json = {"containers": amiss.told} if amiss.told else {}
+        if amiss.killed:
+            more["killed"] = amiss.killed
         journal.event("error", reason=reason, code=error.code, role=error.role, hint=error.hint, **more)
 
     # ------------------------------------------------------------------ measured part

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from pqbase.documents import Json, part_of, whole_of
 from pqevidence.errors import LabError
@@ -20,21 +21,29 @@ from pqlab.campaign.command import ended
 #: what every cell needs, in the order in which it is put back: the view first, then who sends, then the ends
 WATCHED: Final = ("influxdb", "telegraf", "sitl", "mavproxy-air", "mavproxy-gcs", "gcs", "drone")
 _LIMIT_S: Final = 30.0
+#: an engine on a busy machine knows of an exit within some tenths of a second
+_LOOKS_OF_LOST: Final = 10
+_BETWEEN_LOOKS_S: Final = 0.2
 #: exit status of a program that signal 9 ended
 _SIGKILLED: Final = 128 + 9
 #: the engine's command line: arguments → standard output. Raises LabError.
 Engine = Callable[..., str]
 
 
+class Amiss(NamedTuple):
+    """What is not as it was. told: a sentence each; killed: ends that somebody from outside has killed."""
+
+    told: list[str]
+    killed: list[str]
+
+
 class Supervisor(Protocol):
     """What the campaign asks of whoever knows the containers. `mend`, before a cell: put back what does not
     run, remember all of them as they are then, and return what was done; raises LabError where a container
-    cannot be put back. `amiss`: what happened to any of them since, a sentence each. `killed`: which ends
-    somebody from outside has killed since."""
+    cannot be put back. `amiss`: what happened to any of them since; lost: an end does not answer, so that
+    something may have."""
 
-    def amiss(self) -> list[str]: ...
-
-    def killed(self) -> list[str]: ...
+    def amiss(self, *, lost: bool = False) -> Amiss: ...
 
     def mend(self) -> list[str]: ...
 
@@ -42,11 +51,8 @@ class Supervisor(Protocol):
 class _Nobody:
     """Hosts that are no containers of ours."""
 
-    def amiss(self) -> list[str]:
-        return []
-
-    def killed(self) -> list[str]:
-        return []
+    def amiss(self, *, lost: bool = False) -> Amiss:
+        return Amiss([], [])
 
     def mend(self) -> list[str]:
         return []
@@ -94,18 +100,35 @@ class ComposeSupervisor:
     """The containers of one compose project. note: told once where the engine lets itself not be asked, since
     a lab can do without being looked after; docker: a test's own engine, or the real one."""
 
-    def __init__(self, project: str, note: Callable[[str], None], docker: Engine | None = None) -> None:
+    def __init__(
+        self,
+        project: str,
+        note: Callable[[str], None],
+        docker: Engine | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._project = project
+        self._sleep = sleep
         self._note = note
         self._docker = docker or run_docker
         self._blind = False
         self._before: dict[str, Seen] = {}
 
-    def amiss(self) -> list[str]:
-        """What is not as it was at the last `mend`."""
+    def amiss(self, *, lost: bool = False) -> Amiss:
+        """What is not as it was at the last `mend`, of one look. lost: where nothing is, looks go on for two
+        seconds, since a connection ends before the engine knows that its process did."""
+        found = self._amiss()
+        for _ in range(_LOOKS_OF_LOST if lost else 0):
+            if found.told or self._blind:
+                break
+            self._sleep(_BETWEEN_LOOKS_S)
+            found = self._amiss()
+        return found
+
+    def _amiss(self) -> Amiss:
         now = self._seen()
         if now is None:
-            return []
+            return Amiss([], [])
         found = []
         for service, before in self._before.items():
             seen = now.get(service)
@@ -115,12 +138,8 @@ class ComposeSupervisor:
                 found.append(seen.told(service))
             elif (seen.container, seen.started) != (before.container, before.started):
                 found.append(f"container {service} ended and was started again")
-        return found
-
-    def killed(self) -> list[str]:
-        """Those of drone and gcs that stand as a kill left them, since the last `mend`."""
-        now = self._seen() or {}
-        return [role for role in ROLES if role in self._before and role in now and now[role].killed]
+        killed = [role for role in ROLES if role in self._before and role in now and now[role].killed]
+        return Amiss(found, killed)
 
     def mend(self) -> list[str]:
         """Start what has exited, let go on what is paused. Returns a sentence for each of them."""
