@@ -19,7 +19,7 @@ from typing import Final
 LIST = Path(__file__).with_name("slow.txt")
 #: of a function that is fast: its longest case, and all of them
 CASE_S, FUNCTION_S = 0.25, 2.0
-#: never left out: what a new import breaks would show only hours later
+#: never left out: that an import cannot come along would show in the whole check alone
 KEPT: Final = frozenset(("conduct/tests/test_verify_alone.py::test_everything_reachable_is_ours",))
 _TOOK = re.compile(r"^([0-9.]+)s (?:call|setup|teardown) +(\S+?(?:\[.*\])?)$", re.MULTILINE)
 _AGAIN = "== again, alone"

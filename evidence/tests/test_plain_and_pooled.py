@@ -136,6 +136,20 @@ def test_forged_cells_are_refused(
     assert {r.name: r.status for r in verify_bundle(root)}[check] == "fail"
 
 
+def test_what_key_pairs_were_is_told_in_one_order(sealed: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sealed, tmp_path / sealed.name))
+    path = cell_of(root, SUITE) / "spans.ndjson"
+    rows = load_lines(path)
+    of_one = next(row["handshake_id"] for row in rows if row["mode"] == "cold" and "keygen" in row)
+    mine = [row for row in rows if row["handshake_id"] == of_one and "keygen" in row]
+    names = [f"k{number}" for number in range(len(mine))]
+    for row, name in zip(mine, names, strict=True):
+        row["keygen"] = name
+    save_lines(path, rows)
+    observed = {r.name: r.observed for r in verify_bundle(root)}["pooled_apart"]
+    assert len(names) >= 6 and f"its key pair was {', '.join(sorted(names))}" in observed
+
+
 def test_a_plain_cell_whose_record_claims_a_failure(sealed: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(sealed, tmp_path / sealed.name))
     path = cell_of(root, "plain") / "record.json"

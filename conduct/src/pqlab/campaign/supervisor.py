@@ -21,7 +21,7 @@ from pqlab.campaign.command import ended
 #: what every cell needs, in the order in which it is put back: the view first, then who sends, then the ends
 WATCHED: Final = ("influxdb", "telegraf", "sitl", "mavproxy-air", "mavproxy-gcs", "gcs", "drone")
 _LIMIT_S: Final = 30.0
-#: an engine on a busy machine knows of an exit within some tenths of a second
+#: how often one looks again after an end that is lost, and the pause before each
 _LOOKS_OF_LOST: Final = 10
 _BETWEEN_LOOKS_S: Final = 0.2
 #: exit status of a program that signal 9 ended
@@ -98,7 +98,7 @@ class Seen:
 
 class ComposeSupervisor:
     """The containers of one compose project. note: told once where the engine lets itself not be asked, since
-    a lab can do without being looked after; docker: a test's own engine, or the real one."""
+    a lab can do without being looked after; docker, sleep: a test's own, or the real ones."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ComposeSupervisor:
 
     def amiss(self, *, lost: bool = False) -> Amiss:
         """What is not as it was at the last `mend`, of one look. lost: where nothing is, looks go on for two
-        seconds, since a connection ends before the engine knows that its process did."""
+        seconds or a little more, since a connection ends before the engine knows that its process did."""
         found = self._amiss()
         for _ in range(_LOOKS_OF_LOST if lost else 0):
             if found.told or self._blind:

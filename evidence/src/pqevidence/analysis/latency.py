@@ -22,6 +22,7 @@ TIMES_MS = tuple(
     float(f"{10 ** (step / STEPS_PER_DECADE):.6g}")
     for step in range(_LEAST_DECADE * STEPS_PER_DECADE, _MOST_DECADE * STEPS_PER_DECADE + 1)
 )
+
 COLUMNS = (
     Column("condition", "condition"),
     Column("direction", "down: drone to ground; up: ground to drone"),

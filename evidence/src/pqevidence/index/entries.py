@@ -360,7 +360,7 @@ def warned(entries: Sequence[Entry]) -> bool:
     return any(BY_NAME[mark.check].warns for entry in entries for mark in entry.marks)
 
 
-def weakest(entries: Sequence[Entry]) -> list[str]:
+def rings_of(entries: Sequence[Entry]) -> list[str]:
     """Rings that there are, the weakest first."""
     there = Counter(entry.ring for entry in entries)
     return [ring for ring in RINGS if ring in there]

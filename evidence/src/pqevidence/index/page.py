@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pqevidence.analysis.table import Table as Csv
 from pqevidence.index.alike import Line, never_together
-from pqevidence.index.entries import VERDICTS, Answer, Entry, Folder, weakest
+from pqevidence.index.entries import VERDICTS, Answer, Entry, Folder, rings_of
 from pqevidence.index.parts import Links, Shown, answers, line_blocks, machine_cell, ranking
 from pqevidence.index.rules import RULES, VERIFY
 from pqevidence.index.tables import line_keys
@@ -48,7 +48,7 @@ class Site:
         self.folder, self.lines, self.root = folder, lines, root
         self.links = Links(root, out)
         self.entries = folder.entries
-        self.rings = weakest(self.entries)
+        self.rings = rings_of(self.entries)
         text = "".join(table.csv_text() for table in tables)
         self.numbers_sha256 = hashlib.sha256(text.encode()).hexdigest()
 
@@ -85,7 +85,7 @@ class Site:
             *self._sentences(entries),
         ]
         sections: list[Section | None] = []
-        for ring in weakest(entries):
+        for ring in rings_of(entries):
             of_ring = [entry for entry in entries if entry.ring == ring]
             own = [line for line in self.lines if line.machine_key == machine.key and line.ring == ring]
             sections += [self._newest(ring, own, of_ring), self._trends(ring, own, of_ring)]
@@ -97,7 +97,7 @@ class Site:
     def _release(self, release: str, entries: Sequence[Entry]) -> Report:
         told = [f"Release {release}: {counted(len(entries), 'bundle')}.", *self._sentences(entries)]
         sections: list[Section | None] = []
-        for ring in weakest(entries):
+        for ring in rings_of(entries):
             of_ring = [entry for entry in entries if entry.ring == ring]
             rows = list(_latest(of_ring, ring))
             parts = self._answers_or_none(f"answers-{ring}", rows, ring)
@@ -124,7 +124,7 @@ class Site:
             title=title,
             subtitle=SUBTITLE,
             run_id=self.root.name,
-            ring=", ".join(weakest(entries)) or "none",
+            ring=", ".join(rings_of(entries)) or "none",
             verdicts=tuple((verdict, cells[verdict]) for verdict in VERDICTS),
             head=head,
             numbers_sha256=self.numbers_sha256,
@@ -165,7 +165,7 @@ class Site:
 
     def _sentences(self, entries: Sequence[Entry]) -> Iterator[str]:
         """The newest run of each machine and scenario: its shortest and longest median."""
-        for ring in weakest(entries):
+        for ring in rings_of(entries):
             of_ring = [entry for entry in entries if entry.ring == ring]
             runs = [run for run in _newest_runs(of_ring) if any(a.ring == ring for a in run.answers)]
             if not runs:
@@ -337,7 +337,7 @@ class Site:
         )
         keys = line_keys(self.lines)
         tables = []
-        for ring in weakest(of):
+        for ring in rings_of(of):
             rows = [self._bundle(entry, keys) for entry in reversed(of) if entry.ring == ring]
             tables.append(
                 Table(

@@ -1,4 +1,4 @@
-"""Rings: what a number was measured on."""
+"""Rings: what a number comes from, and so what may be claimed of it."""
 
 from __future__ import annotations
 
